@@ -1,0 +1,17 @@
+# What the build needs from outside: the CUDA toolkit's headers and the header of NCCL.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # each library names the runtime it is linked to
+
+find_package(CUDAToolkit REQUIRED)
+find_package(Threads REQUIRED)
+
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
+add_library(nccl_headers INTERFACE)
+target_include_directories(nccl_headers SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
+
+# Headers only: linking to CUDA::toolkit would add no library either, but this says so.
+add_library(cuda_headers INTERFACE)
+target_include_directories(cuda_headers SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
