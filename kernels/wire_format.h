@@ -1,0 +1,77 @@
+// The bytes of a message: header, then for each segment its scales and its codes; sizes and offsets, nothing else.
+//
+//   message  = MessageHeader (64 bytes) | segment 0 | segment 1 | ...
+//   segment  = scales, one a group, padded to 16 bytes | codes, `bits` each, padded to 16 bytes
+//   codes    = two's complement, element 2i in the low nibble of byte i (4 bits), element i in byte i (8 bits)
+//
+// A segment carries padded_count(n) elements: the last 32-element block is filled with zeros and travels whole.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sdp4bit {
+
+enum class ElementType : std::uint8_t { float32, float16, bfloat16 };
+enum class ScaleType : std::uint8_t { float32, bfloat16 };
+enum class Rounding : std::uint8_t { nearest, stochastic };
+
+constexpr std::size_t element_bytes(ElementType type) { return type == ElementType::float32 ? 4 : 2; }
+constexpr std::size_t scale_bytes(ScaleType type) { return type == ScaleType::float32 ? 4 : 2; }
+
+/// How numbers are coded. Shapes the wire, so it is equal on all ranks.
+struct Codec {
+  std::uint32_t bits = 4;          // 4 or 8
+  std::uint32_t group_size = 128;  // elements that share a scale: a power of two, 32 to 8192
+  ScaleType scale = ScaleType::float32;
+  Rounding rounding = Rounding::stochastic;
+  bool hadamard = true;  // 32-point transform before coding (gradients)
+
+  friend constexpr bool operator==(const Codec&, const Codec&) = default;
+};
+
+inline constexpr std::size_t kBlock = 32;         // elements of a Hadamard block, and the padding unit
+inline constexpr std::size_t kMessageAlign = 16;  // of every part of a message
+inline constexpr std::uint32_t kMagic = 0x34504453;  // "SDP4"
+inline constexpr std::uint16_t kWireVersion = 1;
+
+enum class MessageKind : std::uint16_t { gradient_in_node = 1, gradient_between_nodes = 2, weight_difference = 3, weight_shards = 4 };
+
+struct MessageHeader {
+  std::uint32_t magic;
+  std::uint16_t wire_version;
+  MessageKind kind;
+  std::uint64_t draw;        // the sender's draw number: keys its noise
+  std::uint64_t class_call;  // weights: number of the call in its class
+  std::uint32_t slot;        // weights: the sender's slot
+  std::uint32_t flags;       // weights: see ledger flags
+  std::uint32_t sender;      // rank in the communicator
+  std::uint32_t chunk;       // index of the chunk within the call
+  std::uint64_t count;       // elements of each segment
+  std::uint64_t checksum;    // 0: none
+  std::uint64_t reserved;
+};
+static_assert(sizeof(MessageHeader) == 64);
+
+constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr std::size_t padded_count(std::size_t count) { return round_up(count, kBlock); }
+constexpr std::size_t group_count(std::size_t count, const Codec& codec) {
+  return (padded_count(count) + codec.group_size - 1) / codec.group_size;
+}
+constexpr std::size_t scales_bytes(std::size_t count, const Codec& codec) {
+  return round_up(group_count(count, codec) * scale_bytes(codec.scale), kMessageAlign);
+}
+constexpr std::size_t codes_bytes(std::size_t count, const Codec& codec) {
+  return round_up(padded_count(count) * codec.bits / 8, kMessageAlign);
+}
+constexpr std::size_t segment_bytes(std::size_t count, const Codec& codec) {
+  return scales_bytes(count, codec) + codes_bytes(count, codec);
+}
+constexpr std::size_t message_bytes(std::size_t count, std::size_t segments, const Codec& codec) {
+  return sizeof(MessageHeader) + segments * segment_bytes(count, codec);
+}
+
+static_assert(message_bytes(1, 1, Codec{}) == 64 + 16 + 16);
+static_assert(message_bytes(129, 2, Codec{.bits = 8}) == 64 + 2 * (16 + 160));
+
+}  // namespace sdp4bit
