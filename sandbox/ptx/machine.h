@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -99,7 +100,7 @@ struct Launch {
   std::size_t dynamic_shared_bytes = 0;
   int device = 0;
   std::span<const std::byte> arguments;  // from pack_arguments
-  const volatile bool* cancel = nullptr; // set by device reset or exit: the kernel ends soon
+  const std::atomic<bool>* cancel = nullptr;  // set by device reset or exit: the kernel ends soon
 };
 
 /// Lowers the kernel at its first launch and executes it to completion on the calling thread and the pool.
