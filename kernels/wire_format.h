@@ -1,10 +1,13 @@
-// The bytes of a message: header, then for each segment its scales and its codes; sizes and offsets, nothing else.
+// The bytes of a message: header, then for each segment its scales and its codes; sizes and offsets, nothing
+// else.
 //
 //   message  = MessageHeader (64 bytes) | segment 0 | segment 1 | ...
 //   segment  = scales, one a group, padded to 16 bytes | codes, `bits` each, padded to 16 bytes
-//   codes    = two's complement, element 2i in the low nibble of byte i (4 bits), element i in byte i (8 bits)
+//   codes    = two's complement, element 2i in the low nibble of byte i (4 bits), element i in byte i (8
+//   bits)
 //
-// A segment carries padded_count(n) elements: the last 32-element block is filled with zeros and travels whole.
+// A segment carries padded_count(n) elements: the last 32-element block is filled with zeros and travels
+// whole.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +19,12 @@ enum class ElementType : std::uint8_t { float32, float16, bfloat16 };
 enum class ScaleType : std::uint8_t { float32, bfloat16 };
 enum class Rounding : std::uint8_t { nearest, stochastic };
 
-constexpr std::size_t element_bytes(ElementType type) { return type == ElementType::float32 ? 4 : 2; }
-constexpr std::size_t scale_bytes(ScaleType type) { return type == ScaleType::float32 ? 4 : 2; }
+constexpr std::size_t element_bytes(ElementType type) {
+  return type == ElementType::float32 ? 4 : 2;
+}
+constexpr std::size_t scale_bytes(ScaleType type) {
+  return type == ScaleType::float32 ? 4 : 2;
+}
 
 /// How numbers are coded. Shapes the wire, so it is equal on all ranks.
 struct Codec {
@@ -30,31 +37,50 @@ struct Codec {
   friend constexpr bool operator==(const Codec&, const Codec&) = default;
 };
 
-inline constexpr std::size_t kBlock = 32;         // elements of a Hadamard block, and the padding unit
-inline constexpr std::size_t kMessageAlign = 16;  // of every part of a message
+inline constexpr std::size_t kBlock = 32;            // elements of a Hadamard block, and the padding unit
+inline constexpr std::size_t kMessageAlign = 16;     // of every part of a message
 inline constexpr std::uint32_t kMagic = 0x34504453;  // "SDP4"
 inline constexpr std::uint16_t kWireVersion = 1;
 
-enum class MessageKind : std::uint16_t { gradient_in_node = 1, gradient_between_nodes = 2, weight_difference = 3, weight_shards = 4 };
+enum class MessageKind : std::uint16_t {
+  gradient_in_node = 1,
+  gradient_between_nodes = 2,
+  weight_difference = 3,
+  weight_record = 4
+};
+
+/// What a weight message or record says about its sender's shard and memory.
+enum WeightFlag : std::uint32_t {
+  kSeen = 1,      // the sender knows this slot from an earlier call
+  kSmall = 2,     // sum of group maxima of |difference| <= 1/16 of that of |weights|
+  kJump = 4,      // ... > 1/4
+  kReady = 8,     // the sender holds its part of the ledger
+  kRefused = 16,  // ... and never will: no memory, or beyond its bound
+};
 
 struct MessageHeader {
   std::uint32_t magic;
   std::uint16_t wire_version;
   MessageKind kind;
-  std::uint64_t draw;        // the sender's draw number: keys its noise
-  std::uint64_t class_call;  // weights: number of the call in its class
-  std::uint32_t slot;        // weights: the sender's slot
-  std::uint32_t flags;       // weights: see ledger flags
-  std::uint32_t sender;      // rank in the communicator
-  std::uint32_t chunk;       // index of the chunk within the call
-  std::uint64_t count;       // elements of each segment
-  std::uint64_t checksum;    // 0: none
-  std::uint64_t reserved;
+  std::uint64_t draw;          // the sender's draw number: keys its noise
+  std::uint64_t class_call;    // weights: number of the call in its class
+  std::uint32_t slot;          // weights: the sender's slot
+  std::uint32_t flags;         // weights: WeightFlag bits
+  std::uint32_t sender;        // rank in the communicator
+  std::uint32_t chunk;         // index of the chunk within the call
+  std::uint64_t count;         // elements of each segment
+  std::uint64_t checksum;      // 0: none
+  std::uint32_t class_number;  // weights: the class's number on the communicator
+  std::uint32_t slot_count;    // weight records: slots the sender has used so far
 };
 static_assert(sizeof(MessageHeader) == 64);
 
-constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
-constexpr std::size_t padded_count(std::size_t count) { return round_up(count, kBlock); }
+constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+constexpr std::size_t padded_count(std::size_t count) {
+  return round_up(count, kBlock);
+}
 constexpr std::size_t group_count(std::size_t count, const Codec& codec) {
   return (padded_count(count) + codec.group_size - 1) / codec.group_size;
 }
