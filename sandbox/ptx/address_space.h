@@ -1,7 +1,7 @@
 // Every byte of emulated device memory: who owns it, whether it is alive, whether it was ever written.
 //
-// Device pointers are ordinary host pointers. The runtime stand-in registers and releases ranges; the interpreter
-// and the runtime's own copies ask whether an access is allowed and record what was written.
+// Device pointers are ordinary host pointers. The runtime stand-in registers and releases ranges; the
+// interpreter and the runtime's own copies ask whether an access is allowed and record what was written.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +23,8 @@ struct Allocation {
   bool alive = true;         // false: freed, remembered to name uses after free
 };
 
+struct MemoryRange;  // an allocation as the interpreter sees it
+
 enum class AccessVerdict : std::uint8_t { ok, out_of_bounds, use_after_free, uninitialized };
 
 class AddressSpace {
@@ -30,8 +32,9 @@ class AddressSpace {
   /// The one address space of the process.
   static AddressSpace& instance();
 
-  /// Allocates `bytes` (> 0) of fresh memory, 256-byte aligned, surrounded by guard space that no other allocation
-  /// uses. Returns nullptr when `device`'s capacity (set_capacity) would be exceeded or the host is out of memory.
+  /// Allocates `bytes` (> 0) of fresh memory, 256-byte aligned, surrounded by guard space that no other
+  /// allocation uses. Returns nullptr when `device`'s capacity (set_capacity) would be exceeded or the host
+  /// is out of memory.
   void* allocate(std::size_t bytes, int device, MemoryKind kind);
   /// Ends an allocation's life; the range stays reserved for a while so that later uses are named.
   /// False if `base` is not the base of a live allocation.
@@ -56,6 +59,9 @@ class AddressSpace {
 
   /// "0x7f... is 4 bytes after allocation #12 (1024 bytes on device 0, alive)".
   std::string describe(const void* address) const;
+
+  /// The interpreter's view of the allocation, alive or remembered, that contains `address`, or nullptr.
+  MemoryRange* range(std::uintptr_t address) const;
 
   void set_capacity(int device, std::size_t bytes);
   std::size_t used(int device) const;
