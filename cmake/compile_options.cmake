@@ -3,6 +3,8 @@ add_library(sdp4bit_options INTERFACE)
 target_compile_options(sdp4bit_options INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow>
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>
+  # Messages that name a source file name it from the project's root.
+  $<$<COMPILE_LANGUAGE:C,CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>
   # CMake 3.25.1 does not know CUDA_STANDARD 20 for nvcc 13.
   $<$<COMPILE_LANGUAGE:CUDA>:--std=c++20 --fmad=false --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off>)
 if(SDP4BIT_WARNINGS_AS_ERRORS)

@@ -9,6 +9,8 @@ find_package(CUDAToolkit REQUIRED)
 find_package(Threads REQUIRED)
 
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
+# The library itself is only for programs that measure or test on GPUs; sdp4bit is never linked to it.
+find_library(NCCL_LIBRARY NAMES nccl HINTS ${CUDAToolkit_LIBRARY_DIR} ${NCCL_INCLUDE_DIR}/../lib)
 add_library(nccl_headers INTERFACE)
 target_include_directories(nccl_headers SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
 

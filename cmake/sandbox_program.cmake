@@ -1,3 +1,7 @@
+# Where the emulated cluster's libraries and programs are built.
+set(SANDBOX_LIB_DIR ${CMAKE_BINARY_DIR}/sandbox/lib)
+set(SANDBOX_BIN_DIR ${CMAKE_BINARY_DIR}/sandbox/bin)
+
 # sandbox_add_program(NAME SOURCES...): an nvcc-built program linked, like any user's with -cudart shared, to
 # libcudart.so.13 and libnccl.so.2; in the build tree both are the sandbox's.
 function(sandbox_add_program name)

@@ -1,0 +1,32 @@
+# Configures and builds one preset.
+# Sourced, after common.sh and setup.sh.
+# shellcheck shell=bash disable=SC2154
+
+# build PRESET [TARGET...]: leaves the build folder in `build_dir`.
+build() {
+  local preset=$1 targets=() target
+  shift
+  build_dir=$source_dir/build/$preset
+  for target in "$@"; do targets+=(--target "$target"); done
+  say "configuring (preset $preset)"
+  # A build folder that was made with another compiler is made anew: CMake cannot change its compiler.
+  if [[ -f $build_dir/CMakeCache.txt ]] &&
+    ! grep -qF "CMAKE_CUDA_COMPILER:FILEPATH=${toolkit_arguments[0]#*=}" "$build_dir/CMakeCache.txt"; then
+    rm -rf "$build_dir/CMakeCache.txt" "$build_dir/CMakeFiles"
+  fi
+  (cd "$source_dir" && quietly configure cmake --preset "$preset" "${toolkit_arguments[@]}") ||
+    give_up "the build could not be configured" "CMake said the lines above (all of it: build/log/configure.log)" \
+      "remove $build_dir and run this again; if it stays, report those lines"
+  say "building in build/$preset with $(nproc) jobs (the first time takes minutes)"
+  # Ninja redraws its line on a terminal; elsewhere only what it has to say is worth a line.
+  if [[ -t 1 ]]; then
+    cmake --build "$build_dir" -j "$(nproc)" "${targets[@]}" || build_failed
+  else
+    quietly build cmake --build "$build_dir" -j "$(nproc)" "${targets[@]}" || build_failed
+  fi
+  say "built"
+}
+
+build_failed() {
+  give_up "the build failed" "the compiler said the lines above" "if the source is unchanged, report them"
+}

@@ -1,0 +1,118 @@
+# Gets the tools that the build needs: Debian's packages, and NVIDIA's toolkit where the machine has none.
+# Sourced, after common.sh; leaves CMake arguments in the array `toolkit_arguments`.
+# shellcheck shell=bash source=common.sh disable=SC2154
+
+# Everything is of CUDA 13.0, the version whose output the sandbox is tested with.
+toolkit_wheels=(
+  nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88
+  nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85
+)
+nccl_wheel=nvidia-nccl-cu13==2.28.9
+toolkit_arguments=()
+
+# missing_packages: the Debian packages that are needed and not there. What is asked is whether the thing works, not
+# whether Debian brought it: a compiler or a CMake of the user's own is as good.
+missing_packages() {
+  local cxx=${CXX:-g++} version
+  echo 'int main() {}' | "$cxx" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null || echo g++
+  version=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*//p')
+  [[ $(printf '%s\n' 3.25 "${version:-0}" | sort -V | head -1) == 3.25 ]] || echo cmake
+  command -v ninja >/dev/null || echo ninja-build
+  has_header catch2/catch.hpp || has_header catch2/catch_all.hpp || echo catch2
+  has_header lz4.h || echo liblz4-dev
+  has_header zstd.h || echo libzstd-dev
+  if ! find_nvcc >/dev/null || ! find_nccl >/dev/null; then
+    [[ -f $toolkit_dir/complete ]] || python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
+  fi
+}
+
+has_header() { echo "#include <$1>" | "${CXX:-g++}" -std=c++20 -x c++ -E - >/dev/null 2>&1; }
+
+# find_nvcc: prints the nvcc to use (CUDACXX, PATH, the usual place), if it is new enough to know C++20.
+find_nvcc() {
+  local candidate
+  for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc; do
+    if [[ -x $candidate ]] && nvcc_major "$candidate" | grep -Eq '^(1[2-9]|[2-9][0-9])$'; then
+      echo "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
+nvcc_major() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p'; }
+
+# find_nccl: prints the folder of nccl.h, if there is one where CMake looks without being told.
+find_nccl() {
+  local folder
+  for folder in "$(dirname "$(dirname "$(find_nvcc || echo /none/none/none)")")/include" \
+    /usr/local/cuda/include /usr/local/include /usr/include; do
+    if [[ -f $folder/nccl.h ]]; then
+      echo "$folder"
+      return 0
+    fi
+  done
+  return 1
+}
+
+install_debian_packages() {
+  local packages=("$@") as_root=()
+  if ! command -v apt-get >/dev/null; then
+    give_up "these are missing: ${packages[*]} (Debian's names)" "this system has no apt-get" \
+      "install them in your system's way and run this again"
+  fi
+  if [[ $(id -u) != 0 ]]; then
+    command -v sudo >/dev/null || give_up "these packages are missing: ${packages[*]}" \
+      "installing needs root, and there is no sudo" "run as root: apt-get install ${packages[*]}"
+    as_root=(sudo)
+  fi
+  say "installing from Debian: ${packages[*]}"
+  quietly apt-update "${as_root[@]}" apt-get update ||
+    say "apt-get update failed; trying with the lists that are there"
+  quietly apt-install "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends "${packages[@]}" ||
+    give_up "${packages[*]} could not be installed" "apt-get said the lines above (all of it: build/log/apt-install.log)" \
+      "install them by hand and run this again"
+}
+
+# install_toolkit WHEEL...: unpacks NVIDIA's wheels and gives the result the shape of an installed toolkit.
+install_toolkit() {
+  local wheels=("$@") root=$toolkit_dir/nvidia/cu13
+  if [[ -f $toolkit_dir/complete && $(cat "$toolkit_dir/complete") == "${wheels[*]}" ]]; then
+    return 0
+  fi
+  say "installing NVIDIA's toolkit from PyPI into build/toolkit: ${wheels[*]}"
+  rm -rf "$toolkit_dir"
+  # --target leaves the system's Python alone.
+  quietly toolkit python3 -m pip install --disable-pip-version-check --no-deps --target "$toolkit_dir" "${wheels[@]}" ||
+    give_up "NVIDIA's CUDA toolkit" "pip said the lines above (all of it: build/log/toolkit.log)" \
+      "install CUDA 13.0 or later and NCCL by other means, put nvcc on PATH, and run this again"
+  mkdir -p "$root/include" "$root/lib"
+  ln -sfn lib "$root/lib64"
+  [[ ! -e $root/lib/libcudart.so.13 ]] || ln -sfn libcudart.so.13 "$root/lib/libcudart.so"
+  ln -sfn ../../nccl/include/nccl.h "$root/include/nccl.h"
+  ln -sfn ../../nccl/lib/libnccl.so.2 "$root/lib/libnccl.so.2"
+  ln -sfn libnccl.so.2 "$root/lib/libnccl.so"
+  echo "${wheels[*]}" >"$toolkit_dir/complete"
+}
+
+set_up_tools() {
+  local missing=() nvcc nccl
+  mapfile -t missing < <(missing_packages)
+  [[ ${#missing[@]} == 0 ]] || install_debian_packages "${missing[@]}"
+  if nvcc=$(find_nvcc); then
+    toolkit_arguments=("-DCMAKE_CUDA_COMPILER=$nvcc")
+    if ! nccl=$(find_nccl); then
+      install_toolkit "$nccl_wheel"
+      nccl=$toolkit_dir/nvidia/nccl/include
+    fi
+    toolkit_arguments+=("-DNCCL_INCLUDE_DIR=$nccl")
+  else
+    install_toolkit "${toolkit_wheels[@]}" "$nccl_wheel"
+    nvcc=$toolkit_dir/nvidia/cu13/bin/nvcc
+    toolkit_arguments=("-DCMAKE_CUDA_COMPILER=$nvcc" "-DCUDAToolkit_ROOT=$toolkit_dir/nvidia/cu13"
+      "-DNCCL_INCLUDE_DIR=$toolkit_dir/nvidia/cu13/include")
+  fi
+  say "tools: $("${CXX:-g++}" --version | head -1); $(cmake --version | head -1); nvcc $("$nvcc" --version |
+    sed -n 's/.*release \([0-9.]*\).*/\1/p') ($nvcc)"
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Builds sdp4bit and runs its tests: on any machine those that need no GPU, and with one also those that do.
+#
+#   scripts/test.sh [--preset NAME] [--slow] [CTEST ARGUMENT...]
+#
+#   --preset NAME   which of CMakePresets.json to build (default: dev)
+#   --slow          run the long sweeps too
+#   anything else   goes to ctest in place of the default selection, for example: -L host, -R Codec
+
+# shellcheck source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=lib/setup.sh
+. "$source_dir/scripts/lib/setup.sh"
+# shellcheck source=lib/build.sh
+. "$source_dir/scripts/lib/build.sh"
+
+preset=dev
+excluded='^(gpu|slow)$'
+selection=()
+while (($#)); do
+  case $1 in
+    --preset) preset=${2:?--preset needs a name}; shift ;;
+    --slow) excluded='^gpu$' ;;
+    -h | --help) sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) selection+=("$1") ;;
+  esac
+  shift
+done
+
+set_up_tools
+build "$preset"
+
+# run_tests NAME ARGUMENT...: ctest with its output shown as it goes; adds to passed and failed.
+passed=0
+failed=0
+run_tests() {
+  local log=$log_dir/$1.log counts
+  shift
+  mkdir -p "$log_dir"
+  ctest --test-dir "$build_dir" -j 2 --output-on-failure --no-tests=error "$@" 2>&1 | tee "$log" || true
+  counts=$(sed -n 's/^[0-9]*% tests passed, \([0-9]*\) tests failed out of \([0-9]*\)$/\1 \2/p' "$log" | tail -1)
+  [[ -n $counts ]] || counts="1 1"
+  failed=$((failed + ${counts% *}))
+  passed=$((passed + ${counts#* } - ${counts% *}))
+}
+
+if ((${#selection[@]})); then
+  say "running the tests selected by: ${selection[*]}"
+  run_tests selected "${selection[@]}"
+else
+  say "running the tests that need no GPU"
+  run_tests no-gpu -LE "$excluded"
+  gpus=$(gpu_count)
+  if ((gpus)); then
+    say "running the tests for GPUs on $gpus of them"
+    run_tests gpu -L '^gpu$'
+  else
+    say "tests for GPUs skipped: no GPU on this machine"
+  fi
+fi
+
+say "done; each test's own output: $build_dir/Testing/Temporary/LastTest.log"
+echo "$passed passed, $failed failed"
+((failed == 0 && passed > 0))
