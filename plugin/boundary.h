@@ -1,0 +1,48 @@
+// The border to the program: exceptions become results, and what NCCL calls while we call it passes through.
+#pragma once
+
+#include <nccl.h>
+
+#include <new>
+
+#include "plugin/error.h"
+#include "plugin/log.h"
+
+namespace sdp4bit {
+
+/// True while this thread is inside a call of ours into NCCL: NCCL up to 2.23 calls its own public
+/// ncclGroupStart and ncclGroupEnd, which lands in our entries.
+inline thread_local bool inside_nccl = false;
+
+class InsideNccl {
+ public:
+  InsideNccl() : before_(inside_nccl) { inside_nccl = true; }
+  ~InsideNccl() { inside_nccl = before_; }
+  InsideNccl(const InsideNccl&) = delete;
+  InsideNccl& operator=(const InsideNccl&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// The body of every entry: never throws, always logs what it turns into a result.
+template <typename Body>
+ncclResult_t boundary(Body&& body) noexcept {
+  try {
+    return body();
+  } catch (const Error& error) {
+    log_error("%s", error.what());
+    return error.result();
+  } catch (const std::bad_alloc&) {
+    log_error("no host memory left");
+    return ncclSystemError;
+  } catch (const std::exception& error) {
+    log_error("%s", error.what());
+    return ncclInternalError;
+  } catch (...) {
+    log_error("an exception of unknown type");
+    return ncclInternalError;
+  }
+}
+
+}  // namespace sdp4bit

@@ -1,0 +1,147 @@
+// Owners of CUDA objects: device and pinned memory, events, the current device, the capture mode.
+//
+// Freeing memory makes CUDA wait for the device, which never ends while a peer is dead. So the owners of
+// memory only retire it; collect_retired_memory() frees it where waiting harms nobody.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "plugin/error.h"
+
+namespace sdp4bit {
+
+enum class MemoryKind { device, pinned };
+
+void retire_memory(MemoryKind kind, void* pointer) noexcept;
+/// Frees what was retired: before new allocations and after a communicator was destroyed in order.
+void collect_retired_memory() noexcept;
+
+template <MemoryKind Kind>
+class CudaBuffer {
+ public:
+  CudaBuffer() = default;
+  /// Throws Error when there is no memory.
+  explicit CudaBuffer(std::size_t bytes) : bytes_(bytes) { check(allocate(bytes)); }
+  ~CudaBuffer() { reset(); }
+  CudaBuffer(CudaBuffer&& other) noexcept { *this = std::move(other); }
+  CudaBuffer& operator=(CudaBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+  /// As the constructor, but an allocation that fails leaves the buffer empty and CUDA's last error clear.
+  [[nodiscard]] static CudaBuffer try_allocate(std::size_t bytes) noexcept {
+    CudaBuffer buffer;
+    if (buffer.allocate(bytes) == cudaSuccess) {
+      buffer.bytes_ = bytes;
+    } else {
+      buffer.data_ = nullptr;
+      (void)cudaGetLastError();
+    }
+    return buffer;
+  }
+
+  void reset() noexcept {
+    if (data_) retire_memory(Kind, data_);
+    data_ = nullptr;
+    bytes_ = 0;
+  }
+  [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(data_); }
+  template <typename T>
+  [[nodiscard]] T* as() const noexcept {
+    return static_cast<T*>(data_);
+  }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  explicit operator bool() const noexcept { return data_ != nullptr; }
+
+ private:
+  cudaError_t allocate(std::size_t bytes) noexcept {
+    if constexpr (Kind == MemoryKind::device) {
+      return cudaMalloc(&data_, bytes);
+    } else {
+      return cudaHostAlloc(&data_, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+    }
+  }
+
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+using DeviceBuffer = CudaBuffer<MemoryKind::device>;
+using PinnedBuffer = CudaBuffer<MemoryKind::pinned>;
+
+/// Without timing. An event that was never recorded reads as finished: `recorded()` says which it is.
+class Event {
+ public:
+  Event() = default;
+  ~Event() {
+    if (event_) (void)cudaEventDestroy(event_);
+  }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  /// Creates the event on the current device at its first use.
+  void record(cudaStream_t stream) {
+    if (!event_) check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+    check(cudaEventRecord(event_, stream));
+    recorded_ = true;
+  }
+  void make_wait(cudaStream_t stream) const {
+    if (recorded_) check(cudaStreamWaitEvent(stream, event_, 0));
+  }
+  [[nodiscard]] bool recorded() const noexcept { return recorded_; }
+  /// True if recorded and reached. Throws on a device error.
+  [[nodiscard]] bool finished() const {
+    if (!recorded_) return false;
+    const cudaError_t state = cudaEventQuery(event_);
+    if (state == cudaErrorNotReady) {
+      (void)cudaGetLastError();
+      return false;
+    }
+    check(state);
+    return true;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+  bool recorded_ = false;
+};
+
+/// Makes a device current, and the former one again at the end.
+class DeviceGuard {
+ public:
+  explicit DeviceGuard(int device) {
+    check(cudaGetDevice(&before_));
+    if (before_ == device) {
+      before_ = -1;
+    } else {
+      check(cudaSetDevice(device));
+    }
+  }
+  ~DeviceGuard() {
+    if (before_ >= 0) (void)cudaSetDevice(before_);
+  }
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+ private:
+  int before_ = -1;
+};
+
+/// Lets this thread call what is no enqueue (allocate, query an event) while some stream is being captured.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { check(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~RelaxedCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace sdp4bit

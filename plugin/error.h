@@ -1,0 +1,31 @@
+// What goes wrong inside the library: one exception type, and check() for the results of CUDA and NCCL.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace sdp4bit {
+
+/// Carries the result that the intercepted call returns, and one sentence for the log.
+class Error : public std::exception {
+ public:
+  Error(ncclResult_t result, std::string text) : result_(result), text_(std::move(text)) {}
+  [[nodiscard]] ncclResult_t result() const noexcept { return result_; }
+  [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  ncclResult_t result_;
+  std::string text_;
+};
+
+[[nodiscard]] const char* result_name(ncclResult_t result) noexcept;
+
+/// Throw with place, name and meaning. A communicator that is not blocking answers ncclInProgress: no error.
+void check(cudaError_t error, const char* file = __builtin_FILE(), int line = __builtin_LINE());
+void check(ncclResult_t result, const char* file = __builtin_FILE(), int line = __builtin_LINE());
+
+}  // namespace sdp4bit

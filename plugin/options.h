@@ -1,0 +1,139 @@
+// What the user sets: Config, filled once from the environment; one table row for each variable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/wire_format.h"
+#include "plugin/log.h"
+
+namespace sdp4bit {
+
+enum class WeightLedger : std::uint8_t { off, node, full };
+enum class OwnShard : std::uint8_t { automatic, replica, exact };
+enum class OnMismatch : std::uint8_t { native, abort };
+
+struct Collectives {
+  bool reduce_scatter = true;
+  bool all_gather = true;
+  friend bool operator==(const Collectives&, const Collectives&) = default;
+};
+
+struct Types {
+  bool bfloat16 = true;
+  bool float16 = true;
+  bool float32 = true;
+  [[nodiscard]] bool has(ElementType type) const {
+    return type == ElementType::bfloat16 ? bfloat16 : type == ElementType::float16 ? float16 : float32;
+  }
+  friend bool operator==(const Types&, const Types&) = default;
+};
+
+/// Which communicators take part: all terms that are set must hold.
+struct CommSelection {
+  bool automatic = true;     // spans nodes, and its name or size says data parallel
+  bool spans_nodes = false;  // has ranks on more than one node
+  std::uint32_t least_ranks = 0;
+  std::vector<std::string> names;     // shell patterns: one of them must match ...
+  std::vector<std::string> no_names;  // ... and none of these
+  friend bool operator==(const CommSelection&, const CommSelection&) = default;
+};
+
+/// A codec's name: bits and rounding; group size, transform and scale type have their own variables.
+struct CodecName {
+  std::uint32_t bits = 4;
+  Rounding rounding = Rounding::stochastic;
+  friend bool operator==(const CodecName&, const CodecName&) = default;
+};
+
+struct MemoryBound {
+  std::uint64_t bytes = 0;     // used when percent is 0
+  std::uint32_t percent = 25;  // of the device's memory
+  friend bool operator==(const MemoryBound&, const MemoryBound&) = default;
+};
+
+struct Config {
+  bool enable = true;
+  Collectives collectives;
+  CommSelection comms;
+  std::uint64_t min_bytes = 1 << 20;
+  Types gradient_types;
+  Types weight_types{.float32 = false};
+  CodecName codec_inter{.bits = 4};
+  CodecName codec_intra{.bits = 8};
+  std::uint32_t gradient_group = 128;
+  std::uint32_t hadamard = 32;
+  ScaleType scale = ScaleType::float32;
+  CodecName codec_weight{.bits = 4, .rounding = Rounding::nearest};
+  std::uint32_t weight_group = 2048;
+  WeightLedger weight_ledger = WeightLedger::node;
+  MemoryBound weight_memory;
+  std::uint32_t weight_refresh = 1000;
+  OwnShard own_shard = OwnShard::automatic;
+  std::uint64_t start_call = 0;
+  std::uint64_t seed = 1;
+  std::uint32_t local_size = 0;
+  std::uint64_t workspace = 64 << 20;
+  OnMismatch on_mismatch = OnMismatch::native;
+
+  LogLevel log = LogLevel::warn;
+  std::string stats;
+  std::string metrics;
+  std::uint32_t watchdog = 60;
+
+  /// The codecs that the variables above describe.
+  [[nodiscard]] Codec gradient_codec(const CodecName& name) const {
+    return {.bits = name.bits,
+            .group_size = gradient_group,
+            .scale = scale,
+            .rounding = name.rounding,
+            .hadamard = hadamard != 0};
+  }
+  [[nodiscard]] Codec inter_codec() const { return gradient_codec(codec_inter); }
+  [[nodiscard]] Codec intra_codec() const { return gradient_codec(codec_intra); }
+  [[nodiscard]] Codec weight_codec() const {
+    return {.bits = codec_weight.bits,
+            .group_size = weight_group,
+            .scale = scale,
+            .rounding = codec_weight.rounding,
+            .hadamard = false};
+  }
+};
+
+/// One variable. `parse` takes the whole text or says no; `print` gives text that parse takes.
+struct Option {
+  const char* name;
+  const char* accepts;
+  const char* help;
+  bool shapes_wire;
+  bool (*parse)(std::string_view text, Config& config);
+  std::string (*print)(const Config& config);
+};
+[[nodiscard]] std::span<const Option> option_table();
+
+/// What was wrong with the environment: one line each, ready for the log.
+struct ParsedConfig {
+  Config config;
+  std::vector<std::string> complaints;
+};
+/// `environment` holds NAME=value texts. A bad value leaves the default in force and complains.
+[[nodiscard]] ParsedConfig parse_config(std::span<const char* const> environment);
+
+/// The environment's, read at the first call; complaints are logged then, once a process.
+const Config& config();
+
+/// Another variable of the environment (WORLD_SIZE, NCCL_HOSTID, ...), "" if not set: only options.cpp asks
+/// it.
+[[nodiscard]] std::string environment_text(const char* name);
+/// The first of `names` that is a whole number, else -1.
+[[nodiscard]] std::int64_t environment_number(std::span<const char* const> names);
+
+/// The table as documentation shows it (markdown), and as `name=value` lines with the values in force.
+[[nodiscard]] std::string options_markdown();
+[[nodiscard]] std::string options_in_force(const Config& config);
+
+}  // namespace sdp4bit

@@ -1,0 +1,64 @@
+// Decides whether a call is taken: a pure function of the call, the communicator's agreed facts, and the
+// options.
+//
+// Every fact here is equal on all ranks, by NCCL's contract or by the handshake. Nothing else may be added.
+#pragma once
+
+#include <nccl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "kernels/wire_format.h"
+#include "plugin/options.h"
+
+namespace sdp4bit {
+
+enum class Collective : std::uint8_t { reduce_scatter, all_gather };
+enum class OpKind : std::uint8_t { sum, avg, pre_mul_sum, other };
+
+/// Why a call was taken, or was not. Names for people: reason_name().
+enum class Reason : std::uint8_t {
+  compressed,
+  zero_count,
+  one_rank,
+  capturing,
+  not_agreed_yet,        // before the handshake is read
+  agreement_off,         // the handshake said no: see the line in the log
+  collective_not_taken,  // SDP4BIT_COLLECTIVES
+  type_not_taken,        // SDP4BIT_GRAD_TYPES, SDP4BIT_WEIGHT_TYPES, or no floating-point type of ours
+  op_not_taken,
+  too_small,            // SDP4BIT_MIN_BYTES
+  before_start_call,    // SDP4BIT_START_CALL
+  workspace_too_small,  // SDP4BIT_WORKSPACE holds no chunk
+  weight_native,        // AllGather: learning, refresh, or native for good
+  simulated,            // ncclGroupSimulateEnd
+  count_                // how many there are
+};
+inline constexpr std::size_t kReasonCount = static_cast<std::size_t>(Reason::count_);
+[[nodiscard]] const char* reason_name(Reason reason);
+
+struct CallFacts {
+  Collective collective = Collective::reduce_scatter;
+  std::size_t count = 0;  // as the call gives it: of the output (ReduceScatter), of the shard (AllGather)
+  ncclDataType_t type = ncclFloat32;
+  OpKind op = OpKind::sum;  // ReduceScatter
+  bool capturing = false;
+};
+
+enum class Agreement : std::uint8_t { pending, on, off };
+
+struct CommFacts {
+  std::uint32_t ranks = 1;
+  Agreement agreement = Agreement::pending;
+  std::uint64_t calls_before_group = 0;  // launched on the communicator before this outermost group
+};
+
+/// The reason to pass the call on, or `compressed`. An AllGather that is taken may still be native: the
+/// ledger decides.
+[[nodiscard]] Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config);
+
+[[nodiscard]] std::optional<ElementType> element_type(ncclDataType_t type);
+
+}  // namespace sdp4bit

@@ -1,0 +1,84 @@
+// How a gradient travels: ReduceScatter as a phased call, on one level or two.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "kernels/launch.h"
+#include "plugin/comm_state.h"
+#include "plugin/phased_call.h"
+
+namespace sdp4bit {
+
+/// As the program gave them; the operator already copied.
+struct ReduceScatterArgs {
+  const void* send = nullptr;
+  void* receive = nullptr;
+  std::size_t count = 0;  // elements of a segment
+  ncclDataType_t type = ncclFloat32;
+  ncclRedOp_t op = ncclSum;
+  OpKind kind = OpKind::sum;
+  PreMulSum pre_mul_sum;
+  cudaStream_t stream = nullptr;
+};
+
+/// Where the parts of one chunk lie in the workspace. A function of (length, codecs, topology) alone.
+struct GradientLayout {
+  std::size_t first_stride = 0;   // bytes of a message of the first exchange ...
+  std::size_t second_stride = 0;  // ... and of the exchange between nodes of two levels
+  std::size_t first_send = 0, first_receive = 0, own_partial = 0, second_send = 0,
+              second_receive = 0;  // offsets
+  std::size_t bytes = 0;
+};
+
+enum class GradientPath : std::uint8_t { one_node, one_level, two_levels };
+[[nodiscard]] GradientPath gradient_path(const Topology& topology);
+[[nodiscard]] GradientLayout gradient_layout(std::size_t length, const Topology& topology,
+                                             const Config& config);
+/// Elements of a chunk: all of them where the workspace allows, else a multiple of the groups; 0 if not even
+/// one group fits.
+[[nodiscard]] std::size_t gradient_chunk_length(std::size_t count, const Topology& topology,
+                                                const Config& config);
+
+/// Uploads the tables of the communicator's path; called once, when the agreement is on.
+void upload_segment_tables(CommState& comm, cudaStream_t stream);
+
+class ReduceScatterCall final : public PhasedCall {
+ public:
+  void set(std::shared_ptr<CommState> comm, const ReduceScatterArgs& args);
+  /// Lets go of the communicator.
+  void clear() { comm_.reset(); }
+
+  CommState& comm() override { return *comm_; }
+  cudaStream_t stream() const override { return args_.stream; }
+  std::size_t chunk_count() const override;
+  std::size_t chunk_bytes(std::size_t chunk) const override;
+  int step_count() const override;
+  void launch(const Step& step) override;
+  void exchange(const Step& step) override;
+
+  /// Payload that this rank sends in all chunks.
+  [[nodiscard]] std::uint64_t sent_bytes() const;
+
+ private:
+  [[nodiscard]] std::size_t chunk_elements(std::size_t chunk) const;
+  [[nodiscard]] Segments segments(std::size_t chunk) const;
+  void launch_quantize(const Step& step);
+  void launch_reduce_requantize(const Step& step);
+  void launch_reduce_finish(const Step& step);
+
+  std::shared_ptr<CommState> comm_;
+  ReduceScatterArgs args_;
+  ElementType type_ = ElementType::float32;
+  GradientPath path_ = GradientPath::one_level;
+  std::size_t chunk_length_ = 0;
+  GradientLayout layout_;  // of a full chunk
+  Draw draw_;
+};
+
+}  // namespace sdp4bit
