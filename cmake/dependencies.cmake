@@ -2,6 +2,9 @@
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
+# CMake 3.25.1 does not know this flag of nvcc 13 and would refuse the standard.
+set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION --std=c++20)
+set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION --std=c++20)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # each library names the runtime it is linked to
 

@@ -1,0 +1,149 @@
+// How a thread codes and decodes its 32-element block, and how the threads of a group agree on its scale.
+//
+// Every function here is called by all threads of a thread block of kThreads, in the same order; a thread
+// whose block lies beyond the segment's end takes part with zeros and writes nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/codec.h"
+#include "kernels/index.h"
+#include "kernels/memory.cuh"
+#include "kernels/random.h"
+
+namespace sdp4bit {
+
+/// 32-bit words of a block's codes.
+template <unsigned Bits>
+inline constexpr unsigned kCodeWords = kBlock* Bits / 32;
+
+/// Shared memory of group_maximum.
+struct GroupScratch {
+  std::uint32_t warp_maximum[kThreads / 32];
+};
+
+/// The maximum over the `threads` (a power of two) neighbouring threads of a group. CUB's reductions fix the
+/// width when they are compiled; a group's is a run-time value from one thread to all.
+__device__ __forceinline__ std::uint32_t group_maximum(std::uint32_t value, unsigned threads,
+                                                       GroupScratch& scratch) {
+  for (unsigned distance = 1; distance < threads && distance < 32; distance *= 2) {
+    value = max(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  if (threads <= 32) return value;
+  const unsigned warp = threadIdx.x / 32;
+  const unsigned warps = threads / 32;
+  __syncthreads();  // the scratch may still be read for the tile before
+  if (threadIdx.x % 32 == 0) scratch.warp_maximum[warp] = value;
+  __syncthreads();
+  const unsigned first = warp / warps * warps;
+  for (unsigned other = first; other < first + warps; ++other)
+    value = max(value, scratch.warp_maximum[other]);
+  return value;
+}
+
+__device__ __forceinline__ std::uint32_t block_magnitude(const float (&value)[kBlock]) {
+  std::uint32_t largest = 0;
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kBlock; ++i) largest = max(largest, magnitude_bits(value[i]));
+  return largest;
+}
+
+/// What keys the noise of a block, or says that there is none.
+struct BlockNoise {
+  bool stochastic = false;
+  PhiloxKey key{};
+  std::uint64_t draw = 0;
+  MessageKind kind{};
+  std::uint32_t segment = 0;
+  std::uint64_t element = 0;  // of the segment, the chunk's offset included
+};
+
+template <unsigned Bits>
+__device__ __forceinline__ void encode_block(std::uint32_t (&words)[kCodeWords<Bits>],
+                                             const float (&value)[kBlock], float scale,
+                                             const BlockNoise& block) {
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kCodeWords<Bits>; ++i) words[i] = 0;
+  if (!has_codes(scale)) return;
+  if (!block.stochastic) {
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) {
+      words[i / codes_per_word(Bits)] |= pack_code(encode_nearest(value[i], scale, Bits), i, Bits);
+    }
+    return;
+  }
+  SDP4BIT_UNROLL
+  for (unsigned first = 0; first < kBlock; first += kElementsPerNoise) {
+    const Philox4 random = noise(block.key, block.draw, block.kind, block.segment, block.element + first);
+    SDP4BIT_UNROLL
+    for (unsigned j = 0; j < kElementsPerNoise; ++j) {
+      const unsigned i = first + j;
+      const int code = encode_stochastic(value[i], scale, uniform(random, j), Bits);
+      words[i / codes_per_word(Bits)] |= pack_code(code, i, Bits);
+    }
+  }
+}
+
+__device__ __forceinline__ float load_scale(const std::byte* segment, const SegmentLayout& layout,
+                                            std::size_t element) {
+  const void* address = segment + layout.scale_offset(element);
+  if (layout.scale == ScaleType::float32) return *static_cast<const float*>(address);
+  return to_float(*static_cast<const BFloat16*>(address));
+}
+
+/// Writes the scale of the group that holds `element`, and after a segment's last group the zeros up to its
+/// codes.
+__device__ __forceinline__ void store_scale(std::byte* segment, const SegmentLayout& layout,
+                                            std::size_t element, bool is_last, float scale) {
+  std::byte* address = segment + layout.scale_offset(element);
+  if (layout.scale == ScaleType::float32) {
+    *reinterpret_cast<std::uint32_t*>(address) = bits_of(scale);
+  } else {
+    *reinterpret_cast<std::uint16_t*>(address) = static_cast<std::uint16_t>(bits_of(scale) >> 16);
+  }
+  if (!is_last) return;
+  const unsigned step = layout.scale == ScaleType::float32 ? 4 : 2;
+  for (address += step; address < segment + layout.codes_offset; address += step) {
+    if (step == 4) {
+      *reinterpret_cast<std::uint32_t*>(address) = 0;
+    } else {
+      *reinterpret_cast<std::uint16_t*>(address) = 0;
+    }
+  }
+}
+
+/// Codes the thread's block, which begins at `begin` of a chunk of `count`, into a segment of a message.
+template <unsigned Bits>
+__device__ __forceinline__ void encode_to_segment(std::byte* segment, const SegmentLayout& layout,
+                                                  const float (&value)[kBlock], std::size_t begin,
+                                                  std::size_t count, const BlockNoise& block,
+                                                  GroupScratch& scratch) {
+  const unsigned threads = layout.threads_per_group();
+  const std::uint32_t largest = group_maximum(block_magnitude(value), threads, scratch);
+  if (begin >= count) return;
+  const float scale = group_scale(largest, Bits, layout.scale);
+  std::uint32_t words[kCodeWords<Bits>];
+  encode_block<Bits>(words, value, scale, block);
+  store_words(segment + layout.code_offset(begin), words);
+  if (threadIdx.x % threads == 0) {
+    const bool is_last = count - begin <= std::size_t{threads} * kBlock;
+    store_scale(segment, layout, begin, is_last, scale);
+  }
+}
+
+/// sum[i] += decoded element i of the block that begins at `begin`. `invalid` (a header that cannot be) adds
+/// NaN.
+template <unsigned Bits>
+__device__ __forceinline__ void add_decoded(float (&sum)[kBlock], const std::byte* segment,
+                                            const SegmentLayout& layout, std::size_t begin, bool invalid) {
+  std::uint32_t words[kCodeWords<Bits>];
+  load_words(words, segment + layout.code_offset(begin));
+  const float scale = invalid ? float_from_bits(kNanBits) : load_scale(segment, layout, begin);
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kBlock; ++i) {
+    sum[i] += decode(unpack_code(words[i / codes_per_word(Bits)], i, Bits), scale);
+  }
+}
+
+}  // namespace sdp4bit

@@ -1,0 +1,30 @@
+// What the header of a gradient's message says, and whether a received one can be.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/host_device.h"
+#include "kernels/wire_format.h"
+
+namespace sdp4bit {
+
+SDP4BIT_HOST_DEVICE MessageHeader gradient_header(MessageKind kind, std::uint64_t draw, std::uint32_t sender,
+                                                  std::uint32_t chunk, std::uint64_t count) {
+  MessageHeader header{};  // every byte travels, so every byte is set
+  header.magic = kMagic;
+  header.wire_version = kWireVersion;
+  header.kind = kind;
+  header.draw = draw;
+  header.sender = sender;
+  header.chunk = chunk;
+  header.count = count;
+  return header;
+}
+
+SDP4BIT_HOST_DEVICE bool gradient_header_is_valid(const MessageHeader& header, MessageKind kind,
+                                                  std::uint32_t chunk, std::uint64_t count) {
+  return header.magic == kMagic && header.wire_version == kWireVersion && header.kind == kind &&
+         header.chunk == chunk && header.count == count;
+}
+
+}  // namespace sdp4bit

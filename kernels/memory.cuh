@@ -1,0 +1,130 @@
+// Movement of one thread's 32-element block: 16 bytes at a time where the address allows, with guarded ends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/element.h"
+#include "kernels/wire_format.h"
+
+namespace sdp4bit {
+
+__device__ __forceinline__ bool is_aligned(const void* address, unsigned bytes) {
+  return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
+}
+
+/// Reads 16-byte aligned words.
+template <unsigned Words>
+__device__ __forceinline__ void load_words(std::uint32_t (&words)[Words], const void* address) {
+  static_assert(Words % 4 == 0);
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < Words / 4; ++i) {
+    const uint4 piece = static_cast<const uint4*>(address)[i];
+    words[4 * i] = piece.x;
+    words[4 * i + 1] = piece.y;
+    words[4 * i + 2] = piece.z;
+    words[4 * i + 3] = piece.w;
+  }
+}
+
+template <unsigned Words>
+__device__ __forceinline__ void store_words(void* address, const std::uint32_t (&words)[Words]) {
+  static_assert(Words % 4 == 0);
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < Words / 4; ++i) {
+    static_cast<uint4*>(address)[i] = {words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]};
+  }
+}
+
+/// Reads the first `bytes` (even) of the words; the others become zero. The address is aligned to 2 bytes,
+/// and with WordAligned to 4.
+template <bool WordAligned, unsigned Words>
+__device__ __forceinline__ void load_guarded(std::uint32_t (&words)[Words], const void* address,
+                                             unsigned bytes) {
+  const auto* halves = static_cast<const std::uint16_t*>(address);
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < Words; ++i) {
+    words[i] = 0;
+    if (WordAligned && 4 * i + 4 <= bytes) {
+      words[i] = static_cast<const std::uint32_t*>(address)[i];
+    } else if (4 * i < bytes) {
+      words[i] = halves[2 * i];
+      if (4 * i + 2 < bytes) words[i] |= std::uint32_t{halves[2 * i + 1]} << 16;
+    }
+  }
+}
+
+template <bool WordAligned, unsigned Words>
+__device__ __forceinline__ void store_guarded(void* address, const std::uint32_t (&words)[Words],
+                                              unsigned bytes) {
+  auto* halves = static_cast<std::uint16_t*>(address);
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < Words; ++i) {
+    if (WordAligned && 4 * i + 4 <= bytes) {
+      static_cast<std::uint32_t*>(address)[i] = words[i];
+    } else if (4 * i < bytes) {
+      halves[2 * i] = static_cast<std::uint16_t>(words[i]);
+      if (4 * i + 2 < bytes) halves[2 * i + 1] = static_cast<std::uint16_t>(words[i] >> 16);
+    }
+  }
+}
+
+/// Words of a block of type T.
+template <typename T>
+inline constexpr unsigned kBlockWords = kBlock * sizeof(T) / 4;
+
+/// Reads `size` (1 to 32) elements from any address aligned to 2 bytes; the others are zero.
+template <typename T>
+__device__ __forceinline__ void load_block(float (&value)[kBlock], const T* address, unsigned size) {
+  std::uint32_t words[kBlockWords<T>];
+  if (size == kBlock && is_aligned(address, 16)) {
+    load_words(words, address);
+  } else if (is_aligned(address, 4)) {
+    load_guarded<true>(words, address, size * sizeof(T));
+  } else {
+    load_guarded<false>(words, address, size * sizeof(T));
+  }
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kBlock; ++i) {
+    if constexpr (sizeof(T) == 4) {
+      value[i] = float_from_bits(words[i]);
+    } else {
+      value[i] = to_float(T{static_cast<std::uint16_t>(words[i / 2] >> (i % 2 * 16))});
+    }
+  }
+}
+
+/// Rounds to T and writes the first `size` elements.
+template <typename T>
+__device__ __forceinline__ void store_block(T* address, const float (&value)[kBlock], unsigned size) {
+  std::uint32_t words[kBlockWords<T>];
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kBlockWords<T>; ++i) {
+    if constexpr (sizeof(T) == 4) {
+      words[i] = bits_of(from_float<float>(value[i]));
+    } else {
+      words[i] = from_float<T>(value[2 * i]).bits | std::uint32_t{from_float<T>(value[2 * i + 1]).bits} << 16;
+    }
+  }
+  if (size == kBlock && is_aligned(address, 16)) {
+    store_words(address, words);
+  } else if (is_aligned(address, 4)) {
+    store_guarded<true>(address, words, size * sizeof(T));
+  } else {
+    store_guarded<false>(address, words, size * sizeof(T));
+  }
+}
+
+/// One element, from any address aligned to 2 bytes.
+template <typename T>
+__device__ __forceinline__ float load_element(const T* address) {
+  std::uint32_t word[1];
+  load_guarded<false>(word, address, sizeof(T));
+  if constexpr (sizeof(T) == 4) {
+    return float_from_bits(word[0]);
+  } else {
+    return to_float(T{static_cast<std::uint16_t>(word[0])});
+  }
+}
+
+}  // namespace sdp4bit
