@@ -17,4 +17,7 @@ inline constexpr std::size_t kLargestGroup = kTile;
 inline constexpr std::size_t kLargestGridX = 0x7fffffff;
 inline constexpr std::size_t kLargestGridYZ = 0xffff;
 
+/// Messages that one kernel may receive: each takes a byte of shared memory, of which 48 KiB need no opt-in.
+inline constexpr std::size_t kLargestMessageCount = 32768;
+
 }  // namespace sdp4bit

@@ -1,0 +1,65 @@
+// Phase 5 of a gradient: adds the own and the received sums, undoes the transform and writes the output's
+// chunk.
+#include "kernels/dispatch.h"
+#include "kernels/input.cuh"
+#include "kernels/launch.h"
+#include "kernels/received.cuh"
+
+namespace sdp4bit {
+namespace {
+
+/// The own summand: the partial sum of phase 3 where there is one, else the own input segment.
+template <typename T>
+__device__ __forceinline__ void load_own(float (&own)[kBlock], const ReduceFinishArgs& args,
+                                         std::size_t begin, float factor) {
+  if (args.own_partial != nullptr) {
+    load_block(own, args.own_partial + begin, kBlock);
+  } else {
+    load_input<T>(own, args.input, args.own_segment, begin, factor, args.codec.hadamard);
+  }
+}
+
+/// Grid: tiles of the segment (strided). The output may lie on the own input segment: a thread reads its
+/// block of the input before it writes the same block of the output.
+template <typename T, unsigned Bits>
+__global__ void __launch_bounds__(kThreads)
+    reduce_finish_kernel(const ReduceFinishArgs args, const SegmentLayout layout) {
+  extern __shared__ bool invalid[];
+  __shared__ float factor;
+  if (threadIdx.x == 0) factor = args.own_partial != nullptr ? 1.0f : entry_factor<T>(args.input);
+  check_headers(invalid, args.received, args.message_count, args.kind, args.chunk, args.input.count,
+                args.error);
+  const ReceivedMessages received{args.received, layout, layout.segment_offset(0), invalid};
+  const std::size_t count = args.input.count;
+  T* output = static_cast<T*>(args.output) + args.input.offset;
+  for (std::size_t begin = block_begin(blockIdx.x, threadIdx.x); begin < count; begin += gridDim.x * kTile) {
+    float own[kBlock];
+    float sum[kBlock];
+    load_own<T>(own, args, begin, factor);
+    sum_in_rank_order<Bits>(sum, own, args.own_position, received, args.message_count, begin);
+    if (args.codec.hadamard) inverse_hadamard32(sum);
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) sum[i] *= args.out_factor;
+    store_block(output + begin, sum, block_size(begin, count));
+  }
+}
+
+}  // namespace
+
+cudaError_t reduce_finish(const ReduceFinishArgs& args, cudaStream_t stream) {
+  if (args.input.count == 0) return cudaSuccess;
+  dim3 grid;
+  if (!codec_is_valid(args.codec) || args.own_position > args.message_count ||
+      args.message_count > kLargestMessageCount || !make_grid(grid, args.input.count)) {
+    return cudaErrorInvalidValue;
+  }
+  const SegmentLayout layout(args.input.count, args.codec);
+  return with_type(args.input.type, [&]<typename T>() {
+    return with_bits(args.codec.bits, [&]<unsigned Bits>() {
+      reduce_finish_kernel<T, Bits><<<grid, kThreads, args.message_count, stream>>>(args, layout);
+      return cudaGetLastError();
+    });
+  });
+}
+
+}  // namespace sdp4bit

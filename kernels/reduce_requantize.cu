@@ -1,0 +1,81 @@
+// Phase 3 of a gradient: adds what the node's ranks have for each node, codes the sums that travel, keeps the
+// own one.
+#include "kernels/dispatch.h"
+#include "kernels/input.cuh"
+#include "kernels/launch.h"
+#include "kernels/received.cuh"
+
+namespace sdp4bit {
+namespace {
+
+/// Grid: tiles of a segment (strided), nodes.
+template <typename T, unsigned ReceivedBits, unsigned Bits>
+__global__ void __launch_bounds__(kThreads)
+    reduce_requantize_kernel(const ReduceRequantizeArgs args, const SegmentLayout received_layout,
+                             const SegmentLayout layout, const PhiloxKey key) {
+  extern __shared__ bool invalid[];
+  __shared__ GroupScratch scratch;
+  __shared__ std::uint64_t draw;
+  __shared__ float factor;
+  __shared__ std::uint32_t input_segment;
+  const std::uint32_t node = blockIdx.y;
+  const bool travels = node != args.own_node;
+  std::byte* message = args.messages.data + (node - (node > args.own_node ? 1 : 0)) * args.messages.stride;
+  if (threadIdx.x == 0) {
+    draw = *args.draw.counter + args.draw.offset;
+    factor = entry_factor<T>(args.input);
+    input_segment = args.own_table[node];
+    if (blockIdx.x == 0 && travels) {
+      *reinterpret_cast<MessageHeader*>(message) = gradient_header(MessageKind::gradient_between_nodes, draw,
+                                                                   args.sender, args.chunk, args.input.count);
+    }
+  }
+  check_headers(invalid, args.received, args.peer_count, MessageKind::gradient_in_node, args.chunk,
+                args.input.count, args.error);
+  const ReceivedMessages received{args.received, received_layout, received_layout.segment_offset(node),
+                                  invalid};
+  const std::size_t count = args.input.count;
+  const std::size_t tiles = tile_count(count);
+  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const std::size_t begin = block_begin(tile, threadIdx.x);
+    float own[kBlock];
+    float sum[kBlock];
+    load_input<T>(own, args.input, input_segment, begin, factor, args.codec.hadamard);
+    const std::uint32_t peers = begin < count ? args.peer_count : 0;
+    sum_in_rank_order<ReceivedBits>(sum, own, min(args.own_position, peers), received, peers, begin);
+    if (travels) {
+      const BlockNoise noise{
+          args.codec.rounding == Rounding::stochastic, key,           draw,
+          MessageKind::gradient_between_nodes,         input_segment, args.input.offset + begin};
+      encode_to_segment<Bits>(message + layout.segment_offset(0), layout, sum, begin, count, noise, scratch);
+    } else if (begin < count) {
+      store_block(args.own_partial + begin, sum, kBlock);  // blocks travel whole
+    }
+  }
+}
+
+}  // namespace
+
+cudaError_t reduce_requantize(const ReduceRequantizeArgs& args, cudaStream_t stream) {
+  if (args.input.count == 0 || args.node_count == 0) return cudaSuccess;
+  dim3 grid;
+  if (!codec_is_valid(args.codec) || !codec_is_valid(args.received_codec) ||
+      args.codec.hadamard != args.received_codec.hadamard || args.own_position > args.peer_count ||
+      args.peer_count > kLargestMessageCount || !make_grid(grid, args.input.count, args.node_count)) {
+    return cudaErrorInvalidValue;
+  }
+  const SegmentLayout received_layout(args.input.count, args.received_codec);
+  const SegmentLayout layout(args.input.count, args.codec);
+  const PhiloxKey key = noise_key(args.key.seed, args.key.rank, args.key.communicator);
+  return with_type(args.input.type, [&]<typename T>() {
+    return with_bits(args.received_codec.bits, [&]<unsigned ReceivedBits>() {
+      return with_bits(args.codec.bits, [&]<unsigned Bits>() {
+        reduce_requantize_kernel<T, ReceivedBits, Bits>
+            <<<grid, kThreads, args.peer_count, stream>>>(args, received_layout, layout, key);
+        return cudaGetLastError();
+      });
+    });
+  });
+}
+
+}  // namespace sdp4bit
