@@ -14,6 +14,7 @@ toolkit_arguments=()
 # whether Debian brought it: a compiler or a CMake of the user's own is as good.
 missing_packages() {
   local cxx=${CXX:-g++} version
+  set +e  # every line asks for something that may not be there
   echo 'int main() {}' | "$cxx" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null || echo g++
   version=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*//p')
   [[ $(printf '%s\n' 3.25 "${version:-0}" | sort -V | head -1) == 3.25 ]] || echo cmake
@@ -97,8 +98,9 @@ install_toolkit() {
 }
 
 set_up_tools() {
-  local missing=() nvcc nccl
-  mapfile -t missing < <(missing_packages)
+  local missing=() missing_list nvcc nccl
+  missing_list=$(missing_packages)
+  mapfile -t missing < <(printf '%s' "$missing_list")
   [[ ${#missing[@]} == 0 ]] || install_debian_packages "${missing[@]}"
   if nvcc=$(find_nvcc); then
     toolkit_arguments=("-DCMAKE_CUDA_COMPILER=$nvcc")
