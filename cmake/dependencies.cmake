@@ -8,6 +8,10 @@ set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION --std=c++20)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # each library names the runtime it is linked to
 
+# CMake 3.25.1 stops where the toolkit has no nvToolsExt, which CUDA 13 has not; this takes the missing target's place.
+if(CMAKE_VERSION VERSION_LESS 3.26 AND NOT TARGET CUDA::nvToolsExt)
+  add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
+endif()
 find_package(CUDAToolkit REQUIRED)
 find_package(Threads REQUIRED)
 
