@@ -1,0 +1,119 @@
+// The noise: known answers, uniform, and independent in every part of its key.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "catch.h"
+#include "kernels/random.h"
+
+namespace {
+
+using namespace sdp4bit;
+
+struct Source {
+  std::uint64_t seed = 1;
+  std::uint32_t rank = 0;
+  std::uint32_t communicator = 0;
+  std::uint64_t draw = 0;
+  MessageKind kind = MessageKind::gradient_in_node;
+  std::uint32_t segment = 0;
+  std::uint64_t first = 0;
+};
+
+std::vector<float> draw_uniforms(const Source& source, std::size_t count) {
+  const PhiloxKey key = noise_key(source.seed, source.rank, source.communicator);
+  std::vector<float> values;
+  for (std::size_t element = 0; element < count; element += kElementsPerNoise) {
+    const Philox4 bits = noise(key, source.draw, source.kind, source.segment, source.first + element);
+    for (unsigned i = 0; i < kElementsPerNoise; ++i) values.push_back(uniform(bits, i));
+  }
+  return values;
+}
+
+double correlation(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - 0.5) * (b[i] - 0.5);
+  return sum / static_cast<double>(a.size()) * 12;
+}
+
+}  // namespace
+
+TEST_CASE("Random.PhiloxGivesThePublishedAnswers") {
+  // Known answers of Random123 (kat_vectors): philox4x32 with 7 and 10 rounds.
+  const auto same = [](Philox4 a, Philox4 b) {
+    return a.x0 == b.x0 && a.x1 == b.x1 && a.x2 == b.x2 && a.x3 == b.x3;
+  };
+  CHECK(same(philox4x32({0, 0, 0, 0}, {0, 0}, 7), {0x5f6fb709u, 0x0d893f64u, 0x4f121f81u, 0x4f730a48u}));
+  CHECK(same(philox4x32({0, 0, 0, 0}, {0, 0}, 10), {0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}));
+  CHECK(same(philox4x32({0xffffffffu, 0xffffffffu, 0xffffffffu, 0xffffffffu}, {0xffffffffu, 0xffffffffu}, 10),
+             {0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu}));
+}
+
+TEST_CASE("Random.UniformsAreSixteenBitsInZeroToOne") {
+  const std::vector<float> values = draw_uniforms({}, 1 << 18);
+  std::array<unsigned, 256> histogram{};
+  double sum = 0;
+  for (const float value : values) {
+    REQUIRE((value >= 0.0f && value < 1.0f));
+    REQUIRE(value * 65536.0f == std::floor(value * 65536.0f));
+    ++histogram[static_cast<std::size_t>(value * 256.0f)];
+    sum += value;
+  }
+  const double expected = static_cast<double>(values.size()) / 256;
+  double chi_squared = 0;
+  for (const unsigned bin : histogram) chi_squared += (bin - expected) * (bin - expected) / expected;
+  CHECK(chi_squared > 255 - 4 * std::sqrt(2 * 255.0));
+  CHECK(chi_squared < 255 + 4 * std::sqrt(2 * 255.0));
+  const double mean = sum / static_cast<double>(values.size());
+  CHECK(std::abs(mean - (0.5 - 0x1p-17)) < 4 * std::sqrt(1 / 12.0 / static_cast<double>(values.size())));
+}
+
+TEST_CASE("Random.EveryPartOfTheKeyGivesIndependentNoise") {
+  constexpr std::size_t count = 1 << 15;
+  const std::vector<float> base = draw_uniforms({}, count);
+  std::vector<Source> others;
+  for (const std::uint32_t i : {1u, 2u, 255u, 0x10000u}) {
+    others.push_back({.seed = 1 + i});
+    others.push_back({.rank = i});
+    others.push_back({.communicator = i});
+    others.push_back({.draw = i});
+    others.push_back({.segment = i});
+    others.push_back({.first = std::uint64_t{i} * count});
+  }
+  others.push_back({.seed = std::uint64_t{1} << 32 | 1});
+  others.push_back({.draw = std::uint64_t{1} << 32});
+  others.push_back({.kind = MessageKind::gradient_between_nodes});
+  others.push_back({.kind = MessageKind::weight_difference});
+  others.push_back({.first = std::uint64_t{1} << 35});  // beyond 32 bits of noise calls
+  others.push_back({.first = std::uint64_t{1} << 46});
+  for (const Source& other : others) {
+    const std::vector<float> values = draw_uniforms(other, count);
+    std::size_t equal = 0;
+    for (std::size_t i = 0; i < count; ++i) equal += base[i] == values[i];
+    CHECK(equal < 8);  // 0.5 expected
+    CHECK(std::abs(correlation(base, values)) < 4 / std::sqrt(static_cast<double>(count)));
+  }
+}
+
+TEST_CASE("Random.NeighbouringElementsAreIndependent") {
+  const std::vector<float> values = draw_uniforms({}, 1 << 17);
+  for (std::size_t lag = 1; lag <= 33; ++lag) {
+    const std::vector<float> early(values.begin(), values.end() - static_cast<std::ptrdiff_t>(lag));
+    const std::vector<float> late(values.begin() + static_cast<std::ptrdiff_t>(lag), values.end());
+    CHECK(std::abs(correlation(early, late)) < 4.5 / std::sqrt(static_cast<double>(late.size())));
+  }
+}
+
+TEST_CASE("Random.RanksOfOneSeedHaveDifferentKeys") {
+  std::set<std::uint64_t> keys;
+  for (std::uint32_t rank = 0; rank < 512; ++rank) {
+    for (std::uint32_t communicator = 0; communicator < 32; ++communicator) {
+      const PhiloxKey key = noise_key(1, rank, communicator);
+      keys.insert(std::uint64_t{key.k1} << 32 | key.k0);
+    }
+  }
+  CHECK(keys.size() == 512 * 32);
+}
