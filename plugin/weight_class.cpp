@@ -1,0 +1,140 @@
+// The life of one class of weight gathers, step by step; see weight_class.h.
+#include "plugin/weight_class.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace sdp4bit {
+namespace {
+
+constexpr std::uint64_t kThreeRounds = 0b111;
+constexpr int kJumpsOf64 = 16;
+constexpr std::uint32_t kFailuresAllowed = 2;
+
+}  // namespace
+
+std::uint64_t WeightClass::due_exam(std::uint64_t call) const {
+  const std::uint64_t age = call - learning_start_;
+  if (age < next_exam_) return 0;
+  return std::bit_floor(age);  // exams are powers of two: a large group may step over some
+}
+
+std::uint64_t WeightClass::words_end(std::uint64_t call) const {
+  std::uint64_t end = 0;
+  if (stage_ == WeightStage::learning) {
+    const std::uint64_t exam = due_exam(call);
+    // Half of an exam is counted inclusively: the call that first said "ready", made at the exam that was
+    // passed, is then the last record of the next exam.
+    if (exam != 0) end = learning_start_ + exam / 2 + 1;
+  } else if (stage_ == WeightStage::difference && !in_native_round_ && call + 1 > lag()) {
+    end = call + 1 - lag();
+  }
+  return std::max(end, words_taken_);
+}
+
+WeightDecision WeightClass::decide(std::uint64_t call, std::span<const AgreedWords> words) {
+  switch (stage_) {
+    case WeightStage::learning: {
+      const std::uint64_t exam = due_exam(call);
+      return exam == 0 ? WeightDecision{WeightKind::recorded, WeightEvent::none}
+                       : take_exam(exam, call, words);
+    }
+    case WeightStage::difference:
+      return next_difference(call, words);
+    case WeightStage::native:
+      break;
+  }
+  return {WeightKind::native, WeightEvent::none};
+}
+
+WeightDecision WeightClass::take_exam(std::uint64_t exam, std::uint64_t call,
+                                      std::span<const AgreedWords> words) {
+  const std::uint64_t later_half = learning_start_ + exam / 4 + 1;
+  bool all_seen = true, all_small = true, any_small = false, any_refused = false;
+  std::uint32_t max_slots = 1;
+  for (const AgreedWords& word : words) {
+    if (words_taken_++ < later_half) continue;
+    all_seen &= word.all_seen;
+    all_small &= word.all_small;
+    any_small |= word.all_small;
+    any_refused |= word.any_refused;
+    max_slots = std::max(max_slots, word.max_slots);
+  }
+  next_exam_ = 2 * exam;
+
+  if (slots_ != 0) {
+    if (any_refused) return give_up(WeightEvent::ledger_refused);
+    if (!words.empty() && words.back().all_ready) {
+      stage_ = WeightStage::difference;
+      words_taken_ = rounds_start_ = call;
+      round_ = history_ = 0;
+      next_refresh_ = call + refresh_rounds_ * slots_;
+      return {WeightKind::difference, WeightEvent::ledger_agreed};
+    }
+  } else if (all_seen && all_small) {
+    slots_ = max_slots;
+    return {WeightKind::recorded, WeightEvent::exam_passed};
+  } else if (exam >= kLargeExam && all_seen && !any_small) {
+    return give_up(WeightEvent::never_small);
+  } else if (exam >= kLastExam) {
+    return give_up(WeightEvent::never_repeats);
+  }
+  return {WeightKind::recorded, WeightEvent::none};
+}
+
+WeightDecision WeightClass::next_difference(std::uint64_t call, std::span<const AgreedWords> words) {
+  const auto refresh_due = [&] { return refresh_rounds_ != 0 && call >= next_refresh_; };
+
+  if (in_native_round_) {
+    if (call < native_until_) {
+      while (refresh_due()) next_refresh_ += refresh_rounds_ * slots_;  // this round is the refresh
+      return {WeightKind::recorded, WeightEvent::none};
+    }
+    // Flags of before and during the native round speak of entries that it has replaced.
+    in_native_round_ = false;
+    words_taken_ = rounds_start_ = call;
+    round_ = 0;
+  }
+
+  for (const AgreedWords& word : words) {
+    const std::uint64_t round = (words_taken_++ - rounds_start_) / slots_;
+    for (; round_ < round; ++round_) close_round(false);
+    if (!word.any_jump) continue;
+    close_round(true);
+    const bool always = (history_ & kThreeRounds) == kThreeRounds;
+    const bool often = std::popcount(history_) > kJumpsOf64;
+    return always || often ? learn_again(call) : start_native_round(call, WeightEvent::jump_round);
+  }
+  if (refresh_due()) return start_native_round(call, WeightEvent::refresh_round);
+  return {WeightKind::difference, WeightEvent::none};
+}
+
+void WeightClass::close_round(bool jumped) {
+  history_ = history_ << 1 | (jumped ? 1u : 0u);
+}
+
+WeightDecision WeightClass::start_native_round(std::uint64_t call, WeightEvent event) {
+  in_native_round_ = true;
+  native_until_ = call + slots_;
+  while (refresh_rounds_ != 0 && call >= next_refresh_) next_refresh_ += refresh_rounds_ * slots_;
+  return {WeightKind::recorded, event};
+}
+
+WeightDecision WeightClass::learn_again(std::uint64_t call) {
+  failures_ = slots_ == failed_slots_ ? failures_ + 1 : 1;
+  failed_slots_ = slots_;
+  if (failures_ > kFailuresAllowed) return give_up(WeightEvent::too_many_jumps);
+  stage_ = WeightStage::learning;
+  slots_ = 0;
+  words_taken_ = learning_start_ = call;
+  next_exam_ = kFirstExam;
+  return {WeightKind::recorded, WeightEvent::learning_again};
+}
+
+WeightDecision WeightClass::give_up(WeightEvent event) {
+  stage_ = WeightStage::native;
+  slots_ = 0;
+  return {WeightKind::native, event};
+}
+
+}  // namespace sdp4bit

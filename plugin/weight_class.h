@@ -1,0 +1,108 @@
+// The life of one class of weight gathers: a pure function from call numbers and agreed words to kinds of
+// calls.
+//
+// Nothing here is of one rank: words are what an earlier call said over all ranks, so every rank's machine
+// takes the same steps. Stages, exams, rounds, jumps and refreshes are design section 3; calls are numbered
+// within the class.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace sdp4bit {
+
+/// What one earlier call of the class said, over all ranks.
+struct AgreedWords {
+  bool all_seen = false;        // records: every rank knows the slot from before
+  bool all_small = false;       // every rank's difference was small
+  bool all_ready = false;       // records: every rank holds its part of the ledger
+  bool any_refused = false;     // records: some rank will never hold it
+  bool any_jump = false;        // some rank's difference was large
+  std::uint32_t max_slots = 0;  // records: the largest number of slots a rank used so far
+
+  friend bool operator==(const AgreedWords&, const AgreedWords&) = default;
+};
+
+enum class WeightStage : std::uint8_t { learning, difference, native };
+enum class WeightKind : std::uint8_t {
+  native,
+  recorded,
+  difference
+};  // recorded: native, followed by a record
+
+/// Why a class changed its stage or started a native round; for the log and the counters.
+enum class WeightEvent : std::uint8_t {
+  none,
+  exam_passed,     // S is agreed: allocate the ledger
+  ledger_agreed,   // all ranks hold it: differences from now on
+  ledger_refused,  // a rank cannot hold it
+  never_repeats,   // no pass by the last exam
+  never_small,     // slots come again, but with other weights
+  jump_round,      // one native round after a jump
+  refresh_round,   // one native round because it is time
+  learning_again,  // jumps are the rule
+  too_many_jumps,  // ... the third time with the same slots
+};
+
+/// One group's decision for a class.
+struct WeightDecision {
+  WeightKind kind = WeightKind::recorded;
+  WeightEvent event = WeightEvent::none;
+
+  friend bool operator==(const WeightDecision&, const WeightDecision&) = default;
+};
+
+class WeightClass {
+ public:
+  static constexpr std::uint64_t kFirstExam = 4;
+  static constexpr std::uint64_t kLargeExam = 512;  // from here on, never small is enough to give up
+  static constexpr std::uint64_t kLastExam = 4096;
+
+  /// refresh_rounds 0: never.
+  explicit WeightClass(std::uint64_t refresh_rounds) : refresh_rounds_(refresh_rounds) {}
+
+  [[nodiscard]] WeightStage stage() const { return stage_; }
+  /// S, the agreed number of slots; 0 while nothing is agreed. A ledger exists exactly while it is above 0.
+  [[nodiscard]] std::uint32_t slots() const { return slots_; }
+
+  /// Words are asked for in order of calls: [words_begin(), words_end(call)) must be given to decide(call,
+  /// ...). Those calls are older than `call` by at least half of an exam or by the lag.
+  [[nodiscard]] std::uint64_t words_begin() const { return words_taken_; }
+  [[nodiscard]] std::uint64_t words_end(std::uint64_t call) const;
+
+  /// The kind of all calls of the class in the outermost group whose first one is `call`.
+  WeightDecision decide(std::uint64_t call, std::span<const AgreedWords> words);
+
+  friend bool operator==(const WeightClass&, const WeightClass&) = default;
+
+ private:
+  [[nodiscard]] std::uint64_t lag() const { return slots_ > 4 ? slots_ : 4; }
+  [[nodiscard]] std::uint64_t due_exam(std::uint64_t call) const;
+  WeightDecision take_exam(std::uint64_t exam, std::uint64_t call, std::span<const AgreedWords> words);
+  WeightDecision next_difference(std::uint64_t call, std::span<const AgreedWords> words);
+  WeightDecision start_native_round(std::uint64_t call, WeightEvent event);
+  WeightDecision learn_again(std::uint64_t call);
+  WeightDecision give_up(WeightEvent event);
+  void close_round(bool jumped);
+
+  std::uint64_t refresh_rounds_;
+  WeightStage stage_ = WeightStage::learning;
+  std::uint32_t slots_ = 0;
+  std::uint64_t words_taken_ = 0;
+
+  // learning
+  std::uint64_t learning_start_ = 0;
+  std::uint64_t next_exam_ = kFirstExam;
+
+  // difference
+  std::uint64_t next_refresh_ = 0;
+  std::uint64_t native_until_ = 0;  // first call that need not be native
+  bool in_native_round_ = false;
+  std::uint64_t rounds_start_ = 0;  // first call of the round numbered 0 since the last native round
+  std::uint64_t round_ = 0;         // the round whose words are being read
+  std::uint64_t history_ = 0;       // one bit a judged round, the youngest lowest; 1: it jumped
+  std::uint32_t failed_slots_ = 0;  // S when jumps last led back to learning
+  std::uint32_t failures_ = 0;      // how often in a row with that S
+};
+
+}  // namespace sdp4bit
