@@ -73,10 +73,10 @@ __device__ __forceinline__ void store_guarded(void* address, const std::uint32_t
 template <typename T>
 inline constexpr unsigned kBlockWords = kBlock * sizeof(T) / 4;
 
-/// Reads `size` (1 to 32) elements from any address aligned to 2 bytes; the others are zero.
+/// The words of `size` (1 to 32) elements at any address aligned to 2 bytes; the others are zero.
 template <typename T>
-__device__ __forceinline__ void load_block(float (&value)[kBlock], const T* address, unsigned size) {
-  std::uint32_t words[kBlockWords<T>];
+__device__ __forceinline__ void load_block_words(std::uint32_t (&words)[kBlockWords<T>], const T* address,
+                                                 unsigned size) {
   if (size == kBlock && is_aligned(address, 16)) {
     load_words(words, address);
   } else if (is_aligned(address, 4)) {
@@ -84,6 +84,23 @@ __device__ __forceinline__ void load_block(float (&value)[kBlock], const T* addr
   } else {
     load_guarded<false>(words, address, size * sizeof(T));
   }
+}
+
+template <typename T>
+__device__ __forceinline__ void store_block_words(T* address, const std::uint32_t (&words)[kBlockWords<T>],
+                                                  unsigned size) {
+  if (size == kBlock && is_aligned(address, 16)) {
+    store_words(address, words);
+  } else if (is_aligned(address, 4)) {
+    store_guarded<true>(address, words, size * sizeof(T));
+  } else {
+    store_guarded<false>(address, words, size * sizeof(T));
+  }
+}
+
+template <typename T>
+__device__ __forceinline__ void words_to_floats(float (&value)[kBlock],
+                                                const std::uint32_t (&words)[kBlockWords<T>]) {
   SDP4BIT_UNROLL
   for (unsigned i = 0; i < kBlock; ++i) {
     if constexpr (sizeof(T) == 4) {
@@ -92,6 +109,14 @@ __device__ __forceinline__ void load_block(float (&value)[kBlock], const T* addr
       value[i] = to_float(T{static_cast<std::uint16_t>(words[i / 2] >> (i % 2 * 16))});
     }
   }
+}
+
+/// Reads `size` (1 to 32) elements from any address aligned to 2 bytes; the others are zero.
+template <typename T>
+__device__ __forceinline__ void load_block(float (&value)[kBlock], const T* address, unsigned size) {
+  std::uint32_t words[kBlockWords<T>];
+  load_block_words(words, address, size);
+  words_to_floats<T>(value, words);
 }
 
 /// Rounds to T and writes the first `size` elements.
@@ -106,13 +131,7 @@ __device__ __forceinline__ void store_block(T* address, const float (&value)[kBl
       words[i] = from_float<T>(value[2 * i]).bits | std::uint32_t{from_float<T>(value[2 * i + 1]).bits} << 16;
     }
   }
-  if (size == kBlock && is_aligned(address, 16)) {
-    store_words(address, words);
-  } else if (is_aligned(address, 4)) {
-    store_guarded<true>(address, words, size * sizeof(T));
-  } else {
-    store_guarded<false>(address, words, size * sizeof(T));
-  }
+  store_block_words(address, words, size);
 }
 
 /// One element, from any address aligned to 2 bytes.

@@ -1,0 +1,203 @@
+// The way of a weight difference: coded against the own ledger entry, added to the holders' entries, and
+// spread in the node.
+#include "kernels/block_codec.cuh"
+#include "kernels/dispatch.h"
+#include "kernels/launch_weight.h"
+#include "kernels/weight_header.h"
+
+namespace sdp4bit {
+namespace {
+
+/// Ledger elements of the block that begins at `begin` of the chunk; zeros where there is no entry.
+template <typename T>
+__device__ __forceinline__ void load_entry(float (&value)[kBlock], const T* entry, std::size_t begin,
+                                           unsigned size) {
+  if (entry == nullptr || size == 0) {
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) value[i] = 0.0f;
+    return;
+  }
+  load_block(value, entry + begin, size);
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kBlock; ++i) value[i] = finite_or_zero(value[i]);
+}
+
+/// value[i] += decoded element i: the one addition that senders and holders make alike.
+template <unsigned Bits>
+__device__ __forceinline__ void add_codes(float (&value)[kBlock],
+                                          const std::uint32_t (&words)[kCodeWords<Bits>], float scale) {
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kBlock; ++i) {
+    value[i] += decode(unpack_code(words[i / codes_per_word(Bits)], i, Bits), scale);
+  }
+}
+
+/// Grid: tiles of the chunk, strided.
+template <typename T, unsigned Bits>
+__global__ void __launch_bounds__(kThreads)
+    encode_difference_kernel(const EncodeDifferenceArgs args, const SegmentLayout layout,
+                             const PhiloxKey key) {
+  __shared__ GroupScratch scratch;
+  const WeightChunk& chunk = args.chunk;
+  const T* shard = static_cast<const T*>(args.shard) + chunk.offset;
+  T* entry = args.entry ? static_cast<T*>(args.entry) + chunk.offset : nullptr;
+  T* replica = args.replica ? static_cast<T*>(args.replica) + chunk.offset : nullptr;
+  T* staged = reinterpret_cast<T*>(args.staged);
+  std::byte* segment = args.message + layout.segment_offset(0);
+  const unsigned threads = layout.threads_per_group();
+  const std::uint64_t draw = args.draw.counter ? *args.draw.counter + args.draw.offset : 0;
+
+  const std::size_t tiles = tile_count(chunk.count);
+  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const std::size_t begin = block_begin(tile, threadIdx.x);
+    const unsigned size = block_size(begin, chunk.count);
+    float before[kBlock], value[kBlock];
+    load_entry(before, entry, begin, size);
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) value[i] = 0.0f;
+    if (size != 0) load_block(value, shard + begin, size);
+    const std::uint32_t largest_weight = group_maximum(block_magnitude(value), threads, scratch);
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) value[i] -= before[i];
+    const std::uint32_t largest = group_maximum(block_magnitude(value), threads, scratch);
+    if (size == 0) continue;
+
+    const float scale = group_scale(largest, Bits, layout.scale);
+    const BlockNoise noise{chunk.codec.rounding == Rounding::stochastic,
+                           key,
+                           draw,
+                           MessageKind::weight_difference,
+                           0,
+                           chunk.offset + begin};
+    std::uint32_t words[kCodeWords<Bits>];
+    encode_block<Bits>(words, value, scale, noise);
+    store_words(segment + layout.code_offset(begin), words);
+    if (threadIdx.x % threads == 0) {
+      const bool is_last = chunk.count - begin <= std::size_t{threads} * kBlock;
+      store_scale(segment, layout, begin, is_last, scale);
+      args.maxima[begin >> layout.group_shift] = {largest, largest_weight};
+    }
+    add_codes<Bits>(before, words, scale);
+    if (entry) store_block(entry + begin, before, size);
+    if (replica) store_block(replica + begin, before, size);
+    if (staged) store_block(staged + begin, before, size);
+  }
+}
+
+/// Grid: tiles of the chunk (strided), messages.
+template <typename T, unsigned Bits>
+__global__ void __launch_bounds__(kThreads)
+    add_difference_kernel(const AddDifferenceArgs args, const SegmentLayout layout) {
+  if (blockIdx.y == args.skipped) return;
+  const WeightChunk& chunk = args.chunk;
+  const std::byte* message = args.messages.data + blockIdx.y * args.messages.stride;
+  const std::byte* segment = message + layout.segment_offset(0);
+  const MessageHeader header = *reinterpret_cast<const MessageHeader*>(message);
+  const std::uint32_t sender = args.senders[blockIdx.y];
+  const std::uint32_t place = args.places[blockIdx.y];
+  const bool valid = weight_header_is_valid(header, MessageKind::weight_difference, chunk, sender);
+
+  T* entry = nullptr;
+  if (valid && args.ledger) {
+    const std::size_t number = std::size_t{place} * chunk.slots + header.slot;
+    entry = reinterpret_cast<T*>(args.ledger + number * entry_bytes(chunk.shard, chunk.type)) + chunk.offset;
+  }
+  T* receive = static_cast<T*>(args.receive) + sender * chunk.shard + chunk.offset;
+  T* staged = nullptr;
+  if (args.staging) {
+    staged = reinterpret_cast<T*>(args.staging +
+                                  staged_chunk_offset(args.staged_senders, place, chunk.count, chunk.type));
+  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    if (args.staging) reinterpret_cast<MessageHeader*>(args.staging)[place] = header;
+    if (!valid) *args.error = 1;
+  }
+
+  const std::size_t tiles = tile_count(chunk.count);
+  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const std::size_t begin = block_begin(tile, threadIdx.x);
+    const unsigned size = block_size(begin, chunk.count);
+    if (size == 0) continue;
+    float value[kBlock];
+    load_entry(value, entry, begin, size);
+    std::uint32_t words[kCodeWords<Bits>];
+    load_words(words, segment + layout.code_offset(begin));
+    add_codes<Bits>(value, words, valid ? load_scale(segment, layout, begin) : float_from_bits(kNanBits));
+    if (entry) store_block(entry + begin, value, size);
+    store_block(receive + begin, value, size);
+    if (staged) store_block(staged + begin, value, size);
+  }
+}
+
+/// Grid: tiles of the chunk (strided), senders of a message, messages.
+template <typename T>
+__global__ void __launch_bounds__(kThreads) scatter_shards_kernel(const ScatterShardsArgs args) {
+  const WeightChunk& chunk = args.chunk;
+  const std::byte* message = args.messages.data + blockIdx.z * args.messages.stride;
+  const MessageHeader header = reinterpret_cast<const MessageHeader*>(message)[blockIdx.y];
+  const std::uint32_t sender = args.senders[blockIdx.z * args.senders_per_message + blockIdx.y];
+  const bool valid = weight_header_is_valid(header, MessageKind::weight_difference, chunk, sender);
+  const T* staged = reinterpret_cast<const T*>(
+      message + staged_chunk_offset(args.senders_per_message, blockIdx.y, chunk.count, chunk.type));
+  T* receive = static_cast<T*>(args.receive) + sender * chunk.shard + chunk.offset;
+  if (!valid && blockIdx.x == 0 && threadIdx.x == 0) *args.error = 1;
+
+  const std::size_t tiles = tile_count(chunk.count);
+  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const std::size_t begin = block_begin(tile, threadIdx.x);
+    const unsigned size = block_size(begin, chunk.count);
+    if (size == 0) continue;
+    std::uint32_t words[kBlockWords<T>];
+    load_block_words(words, staged + begin, size);
+    constexpr std::uint32_t kNanWord =
+        sizeof(T) == 4 ? kNanBits : std::uint32_t{kNanBits16} << 16 | kNanBits16;
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlockWords<T>; ++i) words[i] = valid ? words[i] : kNanWord;
+    store_block_words(receive + begin, words, size);
+  }
+}
+
+}  // namespace
+
+cudaError_t encode_difference(const EncodeDifferenceArgs& args, cudaStream_t stream) {
+  const WeightChunk& chunk = args.chunk;
+  if (chunk.count == 0) return cudaSuccess;
+  dim3 grid;
+  if (!codec_is_valid(chunk.codec) || !make_grid(grid, chunk.count)) return cudaErrorInvalidValue;
+  const SegmentLayout layout(chunk.count, chunk.codec);
+  const PhiloxKey key = noise_key(args.key.seed, args.key.rank, args.key.communicator);
+  return with_type(chunk.type, [&]<typename T>() {
+    return with_bits(chunk.codec.bits, [&]<unsigned Bits>() {
+      encode_difference_kernel<T, Bits><<<grid, kThreads, 0, stream>>>(args, layout, key);
+      return cudaGetLastError();
+    });
+  });
+}
+
+cudaError_t add_difference(const AddDifferenceArgs& args, cudaStream_t stream) {
+  const WeightChunk& chunk = args.chunk;
+  if (chunk.count == 0 || args.message_count == 0) return cudaSuccess;
+  dim3 grid;
+  if (!codec_is_valid(chunk.codec) || !make_grid(grid, chunk.count, args.message_count))
+    return cudaErrorInvalidValue;
+  const SegmentLayout layout(chunk.count, chunk.codec);
+  return with_type(chunk.type, [&]<typename T>() {
+    return with_bits(chunk.codec.bits, [&]<unsigned Bits>() {
+      add_difference_kernel<T, Bits><<<grid, kThreads, 0, stream>>>(args, layout);
+      return cudaGetLastError();
+    });
+  });
+}
+
+cudaError_t scatter_shards(const ScatterShardsArgs& args, cudaStream_t stream) {
+  if (args.chunk.count == 0 || args.message_count == 0 || args.senders_per_message == 0) return cudaSuccess;
+  dim3 grid;
+  if (!make_grid(grid, args.chunk.count, args.senders_per_message, args.message_count))
+    return cudaErrorInvalidValue;
+  return with_type(args.chunk.type, [&]<typename T>() {
+    scatter_shards_kernel<T><<<grid, kThreads, 0, stream>>>(args);
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace sdp4bit

@@ -1,0 +1,211 @@
+// What keeps the ledger honest: headers, records and their sums, samples, and entries set from gathered
+// values.
+#include "kernels/block_codec.cuh"
+#include "kernels/dispatch.h"
+#include "kernels/launch_weight.h"
+#include "kernels/weight_header.h"
+
+namespace sdp4bit {
+namespace {
+
+/// The sums of all maxima, in thread 0. The order is fixed by kSumThreads: no atomics.
+__device__ __forceinline__ WeightSums sum_maxima(const GroupMaxima* maxima, std::size_t count) {
+  __shared__ WeightSums partial[kSumThreads];
+  WeightSums sums{0.0, 0.0};
+  for (std::size_t i = threadIdx.x; i < count; i += kSumThreads) {
+    sums.difference += static_cast<double>(float_from_bits(maxima[i].difference));
+    sums.weight += static_cast<double>(float_from_bits(maxima[i].weight));
+  }
+  partial[threadIdx.x] = sums;
+  for (unsigned half = kSumThreads / 2; half != 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x >= half) continue;
+    partial[threadIdx.x].difference += partial[threadIdx.x + half].difference;
+    partial[threadIdx.x].weight += partial[threadIdx.x + half].weight;
+  }
+  return partial[0];
+}
+
+__global__ void __launch_bounds__(kSumThreads)
+    seal_difference_kernel(const SealDifferenceArgs args, const std::size_t groups) {
+  const WeightSums chunk_sums = sum_maxima(args.maxima, groups);
+  if (threadIdx.x != 0) return;
+  const WeightChunk& chunk = args.chunk;
+  const WeightSums sums{args.sums->difference + chunk_sums.difference, args.sums->weight + chunk_sums.weight};
+  *args.sums = sums;
+  const bool is_last = chunk.offset + chunk.count == chunk.shard;
+  MessageHeader header = weight_header(MessageKind::weight_difference, chunk, args.sender, args.slot,
+                                       is_last ? size_flags(sums.difference, sums.weight) : 0u);
+  header.draw = args.draw.counter ? *args.draw.counter + args.draw.offset : 0;
+  *reinterpret_cast<MessageHeader*>(args.message) = header;
+  if (args.staged_header) *reinterpret_cast<MessageHeader*>(args.staged_header) = header;
+}
+
+__global__ void __launch_bounds__(kSumThreads) write_record_kernel(const WriteRecordArgs args) {
+  const WeightSums sums = sum_maxima(args.maxima, args.maxima ? args.maxima_count : 0);
+  if (threadIdx.x != 0) return;
+  const std::uint32_t size = args.maxima ? size_flags(sums.difference, sums.weight) : 0u;
+  MessageHeader record =
+      weight_header(MessageKind::weight_record, args.chunk, args.sender, args.slot, args.flags | size);
+  record.slot_count = args.slot_count;
+  *reinterpret_cast<MessageHeader*>(args.record) = record;
+}
+
+/// What headers say together, gathered in shared memory; integers, so the order does not matter.
+struct Agreed {
+  std::uint32_t all_flags, any_flags, max_slots;
+
+  __device__ void begin() {
+    if (threadIdx.x == 0) *this = {~0u, 0u, 0u};
+    __syncthreads();
+  }
+  __device__ void add(const MessageHeader& header) {
+    atomicAnd(&all_flags, header.flags);
+    atomicOr(&any_flags, header.flags);
+    atomicMax(&max_slots, header.slot_count);
+  }
+  /// Tells the host, the number last.
+  __device__ void publish(CallWords* words, std::uint64_t class_call) {
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    words->all_flags = all_flags;
+    words->any_flags = any_flags;
+    words->max_slots = max_slots;
+    __threadfence_system();
+    *const_cast<volatile std::uint64_t*>(&words->number) = class_call + 1;
+  }
+};
+
+__global__ void __launch_bounds__(kThreads) publish_words_kernel(const PublishArgs args) {
+  __shared__ Agreed agreed;
+  agreed.begin();
+  for (const HeaderTable& table : args.tables) {
+    for (std::uint32_t i = threadIdx.x; i < table.rows * table.columns; i += kThreads) {
+      const std::byte* header =
+          table.data + i / table.columns * table.row_stride + i % table.columns * table.column_stride;
+      agreed.add(*reinterpret_cast<const MessageHeader*>(header));
+    }
+  }
+  agreed.publish(args.words, args.class_call);
+}
+
+__global__ void __launch_bounds__(kThreads) publish_records_kernel(const SetEntriesArgs args) {
+  __shared__ Agreed agreed;
+  agreed.begin();
+  const auto* records = reinterpret_cast<const MessageHeader*>(args.records);
+  for (std::uint32_t rank = threadIdx.x; rank < args.ranks; rank += kThreads) {
+    MessageHeader record = records[rank];
+    // While nothing is agreed, slots have no bound yet.
+    WeightChunk chunk = args.chunk;
+    if (!(record.flags & kReady)) chunk.slots = 0;
+    if (!weight_header_is_valid(record, MessageKind::weight_record, chunk, rank)) {
+      record.flags = 0;
+      *args.error = 1;
+    }
+    agreed.add(record);
+  }
+  agreed.publish(args.words, args.chunk.class_call);
+  if (threadIdx.x == 0) *args.all_ready = agreed.all_flags & kReady ? 1u : 0u;
+}
+
+/// Grid: tiles of the shard (strided), held senders.
+template <typename T>
+__global__ void __launch_bounds__(kThreads) set_entries_kernel(const SetEntriesArgs args) {
+  if (*args.all_ready == 0) return;
+  const WeightChunk& chunk = args.chunk;
+  const std::uint32_t sender = args.senders[blockIdx.y];
+  const std::uint32_t slot = reinterpret_cast<const MessageHeader*>(args.records)[sender].slot;
+  const T* gathered = static_cast<const T*>(args.receive) + sender * chunk.shard;
+  const std::size_t number = std::size_t{blockIdx.y} * chunk.slots + slot;
+  T* entry = reinterpret_cast<T*>(args.ledger + number * entry_bytes(chunk.shard, chunk.type));
+  const std::size_t tiles = tile_count(chunk.shard);
+  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const std::size_t begin = block_begin(tile, threadIdx.x);
+    const unsigned size = block_size(begin, chunk.shard);
+    if (size == 0) continue;
+    std::uint32_t words[kBlockWords<T>];
+    load_block_words(words, gathered + begin, size);
+    store_block_words(entry + begin, words, size);
+  }
+}
+
+/// Grid: tiles of the sample, strided.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    compare_sample_kernel(const CompareSampleArgs args, const unsigned group_shift) {
+  __shared__ GroupScratch scratch;
+  const T* shard = static_cast<const T*>(args.shard);
+  T* sample = static_cast<T*>(args.sample);
+  const unsigned threads = 1u << (group_shift - log2_of_power(kBlock));
+  const std::size_t count = sample_group_count(args.shard_count, args.group_size) << group_shift;
+  const std::size_t tiles = tile_count(count);
+  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const std::size_t begin = block_begin(tile, threadIdx.x);  // in the sample
+    const std::size_t in_shard =
+        ((begin >> group_shift) * kSampleStride << group_shift) + begin % args.group_size;
+    const unsigned size = begin < count ? block_size(in_shard, args.shard_count) : 0;
+    float value[kBlock], before[kBlock];
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) value[i] = before[i] = 0.0f;
+    if (size != 0) {
+      std::uint32_t words[kBlockWords<T>];
+      load_block_words(words, shard + in_shard, size);
+      words_to_floats<T>(value, words);
+      if (args.known) load_block(before, sample + begin, size);
+      store_block_words(sample + begin, words, size);
+    }
+    if (!args.known) continue;
+    const std::uint32_t weight = group_maximum(block_magnitude(value), threads, scratch);
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) value[i] -= before[i];
+    const std::uint32_t difference = group_maximum(block_magnitude(value), threads, scratch);
+    if (size != 0 && threadIdx.x % threads == 0) args.maxima[begin >> group_shift] = {difference, weight};
+  }
+}
+
+}  // namespace
+
+cudaError_t seal_difference(const SealDifferenceArgs& args, cudaStream_t stream) {
+  const std::size_t groups = group_count(args.chunk.count, args.chunk.codec);
+  seal_difference_kernel<<<1, kSumThreads, 0, stream>>>(args, groups);
+  return cudaGetLastError();
+}
+
+cudaError_t publish_words(const PublishArgs& args, cudaStream_t stream) {
+  publish_words_kernel<<<1, kThreads, 0, stream>>>(args);
+  return cudaGetLastError();
+}
+
+cudaError_t compare_sample(const CompareSampleArgs& args, cudaStream_t stream) {
+  dim3 grid;
+  const std::size_t count = sample_group_count(args.shard_count, args.group_size) * args.group_size;
+  if (count == 0) return cudaSuccess;
+  if (!codec_is_valid({.group_size = static_cast<std::uint32_t>(args.group_size)}) ||
+      !make_grid(grid, count)) {
+    return cudaErrorInvalidValue;
+  }
+  return with_type(args.type, [&]<typename T>() {
+    compare_sample_kernel<T><<<grid, kThreads, 0, stream>>>(args, log2_of_power(args.group_size));
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t write_record(const WriteRecordArgs& args, cudaStream_t stream) {
+  write_record_kernel<<<1, kSumThreads, 0, stream>>>(args);
+  return cudaGetLastError();
+}
+
+cudaError_t set_entries(const SetEntriesArgs& args, cudaStream_t stream) {
+  publish_records_kernel<<<1, kThreads, 0, stream>>>(args);
+  const cudaError_t published = cudaGetLastError();
+  if (published != cudaSuccess || !args.ledger || args.chunk.shard == 0 || args.sender_count == 0)
+    return published;
+  dim3 grid;
+  if (!make_grid(grid, args.chunk.shard, args.sender_count)) return cudaErrorInvalidValue;
+  return with_type(args.chunk.type, [&]<typename T>() {
+    set_entries_kernel<T><<<grid, kThreads, 0, stream>>>(args);
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace sdp4bit
