@@ -12,11 +12,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <unordered_map>
+#include <vector>
 
 #include "kernels/launch.h"
 #include "plugin/cuda_raii.h"
 #include "plugin/options.h"
+#include "plugin/phased_call.h"
 #include "plugin/policy.h"
 #include "plugin/stats.h"
 #include "plugin/topology.h"
@@ -24,7 +25,7 @@
 namespace sdp4bit {
 
 class WeightState;  // all_gather.h
-struct Handshake;   // handshake.h
+struct Handshake;   // agreement.h
 
 /// What the creating call said. Communicators that were created out of our sight have `seen` false.
 struct CommOrigin {
@@ -44,6 +45,7 @@ struct PreMulSum {
 /// Device arrays that say which input segment goes where; see reduce_scatter.cpp.
 struct SegmentTables {
   DeviceBuffer memory;
+  PinnedBuffer source;
   const std::uint32_t* first_phase = nullptr;  // what quantize sends to whom
   const std::uint32_t* own_column = nullptr;   // two levels: (node, own local rank) for each node
 };
@@ -61,32 +63,36 @@ class CommState {
   std::uint32_t ranks = 1;
   std::uint32_t rank = 0;
   int device = 0;
+  bool blocking = true;
   std::uint32_t number = 0;  // how many communicators this process had on this device before
 
   // Agreed by the handshake; fixed from then on.
   Agreement agreement = Agreement::pending;
-  std::unique_ptr<Handshake> handshake;  // from the first call until it is read
+  std::unique_ptr<Handshake> handshake;    // from the first call until it is read
+  std::unique_ptr<PhasedCall> connecting;  // run once, by the group that read the agreement
+  bool connected = false;
   Topology topology;
   NoiseKey noise;
 
   // Memory: allocated with the handshake, given back when it says no.
   DeviceBuffer workspace;   // SDP4BIT_WORKSPACE bytes, the same on all ranks
-  DeviceBuffer words;       // see draw_counter()
+  DeviceBuffer words;       // the draw counter, then scratch for connecting
   PinnedBuffer error_word;  // a kernel that met a header that cannot be writes 1
   SegmentTables tables;
+  Event join;                            // brings the streams of one group together
   Event last_use;                        // of the workspace
-  cudaStream_t last_stream = nullptr;    // which recorded last_use
   std::unique_ptr<WeightState> weights;  // created when the agreement is on
 
   // Counting. Numbers are given when calls are launched.
-  std::uint64_t calls_launched =
-      0;                          // ReduceScatter and AllGather: neither zero-count nor captured nor refused
-  std::uint64_t group_epoch = 0;  // the outermost group that the next two belong to
+  std::uint64_t calls_launched = 0;  // neither zero-count nor captured nor refused ones
+  std::uint64_t group_epoch = 0;     // the outermost group that the next two belong to
   std::uint64_t calls_before_group = 0;
   std::uint32_t draws_in_group = 0;  // noise draws taken by calls of this group
   CommStats stats;
 
   std::atomic<bool> aborted{false};
+  std::atomic<int> waiting{
+      0};  // threads in a bounded wait: an abort lets them leave before NCCL frees the handle
 
   /// The next value for Draw::offset in this group; the engine advances the counter behind the group.
   [[nodiscard]] Draw take_draw() { return {.counter = draw_counter(), .offset = draws_in_group++}; }
@@ -95,9 +101,13 @@ class CommState {
   /// Throws if a kernel has met a header that cannot be, or if the communicator was aborted.
   void check_usable() const;
 
-  /// User operators by handle value; copied at the call, for PyTorch destroys the handle before the group
-  /// ends.
-  std::unordered_map<int, PreMulSum> operators;
+  /// User operators; copied at the call, for PyTorch destroys the handle before the group ends.
+  struct Operator {
+    ncclRedOp_t handle;
+    PreMulSum state;
+  };
+  std::vector<Operator> operators;
+  [[nodiscard]] const PreMulSum* find_operator(ncclRedOp_t op) const;
 
   [[nodiscard]] LogSubject subject() const { return {static_cast<int>(rank), device}; }
 };
@@ -107,6 +117,8 @@ void note_created(ncclComm_t handle, CommOrigin origin);
 /// The state of a communicator, made at its first use; nullptr if NCCL does not know the handle (yet).
 [[nodiscard]] std::shared_ptr<CommState> find_comm(ncclComm_t handle);
 /// Forgets a communicator; its memory goes when nobody uses it any more.
-void forget_comm(ncclComm_t handle, bool aborted);
+void forget_comm(ncclComm_t handle);
+/// Before NCCL aborts: makes waits of other threads end, and later calls fail.
+void abort_comm(ncclComm_t handle);
 
 }  // namespace sdp4bit

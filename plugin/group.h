@@ -12,6 +12,7 @@
 
 #include "plugin/all_gather.h"
 #include "plugin/comm_state.h"
+#include "plugin/lockstep.h"
 #include "plugin/phased_call.h"
 #include "plugin/reduce_scatter.h"
 
@@ -39,25 +40,42 @@ class Group {
     Collective collective = Collective::reduce_scatter;
     Reason reason = Reason::compressed;
     ReduceScatterArgs reduce_scatter;  // of a ReduceScatter
-    AllGatherArgs all_gather;          // of an AllGather
+    AllGatherArgs all_gather;          // of an AllGather ...
     GatherKind gather = GatherKind::native;
+    bool tracked = false;  // ... that the weights' side has decided on
   };
   struct Created {
     ncclComm_t* handle;
     CommOrigin origin;
   };
+  /// Forgets the outermost group when it is over, however it ends.
+  class Clearing {
+   public:
+    Clearing(Group& group, bool outermost) : group_(group), outermost_(outermost) {}
+    ~Clearing();
+    Clearing(const Clearing&) = delete;
+    Clearing& operator=(const Clearing&) = delete;
 
-  void enter(CommState& comm);
-  void launch();
-  void clear();
+   private:
+    Group& group_;
+    bool outermost_;
+  };
+
+  Reason classify(CommState& comm, const CallFacts& facts);
+  template <typename PassOn>
+  ncclResult_t take(Recorded call, const CallFacts& facts, const PassOn& pass_on);
+  template <typename EndNatives>
+  ncclResult_t finish_outermost(const EndNatives& end_natives);
+  void launch(bool in_progress);
 
   int depth_ = 0;
-  std::uint64_t epoch_ = 0;  // of the open outermost group; 0: none of our calls came yet
+  std::uint64_t epoch_ = 0;  // of the open outermost group; 0: no call of ours came yet
   std::vector<Recorded> calls_;
   std::vector<Created> created_;
   std::vector<PhasedCall*> phased_;
   std::deque<ReduceScatterCall> gradient_calls_;  // reused: no allocation once warm
   std::size_t gradient_calls_used_ = 0;
+  Lockstep lockstep_;
 };
 
 }  // namespace sdp4bit

@@ -115,6 +115,9 @@ struct Option {
 };
 [[nodiscard]] std::span<const Option> option_table();
 
+/// The value in force of one variable, as text.
+[[nodiscard]] std::string option_value(std::string_view name, const Config& config);
+
 /// What was wrong with the environment: one line each, ready for the log.
 struct ParsedConfig {
   Config config;

@@ -68,6 +68,13 @@ class ReduceScatterCall final : public PhasedCall {
  private:
   [[nodiscard]] std::size_t chunk_elements(std::size_t chunk) const;
   [[nodiscard]] Segments segments(std::size_t chunk) const;
+  [[nodiscard]] MessageKind first_kind() const {
+    return path_ == GradientPath::one_level ? MessageKind::gradient_between_nodes
+                                            : MessageKind::gradient_in_node;
+  }
+  [[nodiscard]] float* own_partial(const Step& step) const {
+    return reinterpret_cast<float*>(step.workspace.data() + layout_.own_partial);
+  }
   void launch_quantize(const Step& step);
   void launch_reduce_requantize(const Step& step);
   void launch_reduce_finish(const Step& step);

@@ -31,7 +31,8 @@ void count_call(CommStats& stats, Collective collective, Reason reason);
 void count_bytes(CommStats& stats, Collective collective, std::uint64_t native_bytes,
                  std::uint64_t sent_bytes);
 
-/// The process's totals as text.
+/// The process's totals, and as text.
+[[nodiscard]] CommStats& process_stats();
 [[nodiscard]] std::string stats_summary();
 [[nodiscard]] std::string stats_json();
 [[nodiscard]] std::string stats_prometheus();

@@ -1,0 +1,253 @@
+// One AllGather behind the first call, read several calls later.
+#include "plugin/agreement.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "plugin/all_gather.h"
+#include "plugin/boundary.h"
+#include "plugin/handshake.h"
+#include "plugin/log.h"
+#include "plugin/real_nccl.h"
+#include "plugin/reduce_scatter.h"
+#include "plugin/watchdog.h"
+
+namespace sdp4bit {
+namespace {
+
+constexpr std::size_t kRecord = sizeof(HandshakeRecord);
+constexpr std::size_t kHello = 16;  // bytes to each peer when connecting
+
+class HandshakeCall final : public PhasedCall {
+ public:
+  HandshakeCall(CommState& comm, Handshake& handshake, cudaStream_t stream)
+      : comm_(comm), handshake_(handshake), stream_(stream) {}
+
+  CommState& comm() override { return comm_; }
+  cudaStream_t stream() const override { return stream_; }
+  std::size_t chunk_count() const override { return 1; }
+  std::size_t chunk_bytes(std::size_t) const override { return 0; }
+  int step_count() const override { return 2; }
+
+  void launch(const Step& step) override {
+    if (step.step == 0) {
+      check(cudaMemcpyAsync(handshake_.device.data(), handshake_.host.data(), kRecord, cudaMemcpyHostToDevice,
+                            step.stream));
+    } else {
+      check(cudaMemcpyAsync(handshake_.host.data() + kRecord, handshake_.device.data() + kRecord,
+                            comm_.ranks * kRecord, cudaMemcpyDeviceToHost, step.stream));
+      handshake_.arrived.record(step.stream);
+    }
+  }
+  void exchange(const Step& step) override {
+    if (step.step != 0) return;
+    check(real_nccl().all_gather(handshake_.device.data(), handshake_.device.data() + kRecord, kRecord,
+                                 ncclUint8, comm_.handle, step.stream));
+  }
+
+ private:
+  CommState& comm_;
+  Handshake& handshake_;
+  cudaStream_t stream_;
+};
+
+/// First use of a peer blocks in GroupEnd until the peer comes: all ranks do it here, in the same group.
+class ConnectingCall final : public PhasedCall {
+ public:
+  ConnectingCall(CommState& comm, cudaStream_t stream) : comm_(comm), stream_(stream) {
+    const Topology& topology = comm.topology;
+    for (std::uint32_t rank = 0; rank < topology.ranks; ++rank) {
+      if (rank == topology.rank) continue;
+      const bool in_node = topology.node_of[rank] == topology.node;
+      const bool in_column =
+          topology.equal_nodes && topology.members[topology.node_of[rank]][topology.local_rank] == rank;
+      if (!topology.equal_nodes || in_node || in_column) peers_.push_back(rank);
+    }
+  }
+
+  CommState& comm() override { return comm_; }
+  cudaStream_t stream() const override { return stream_; }
+  std::size_t chunk_count() const override { return 1; }
+  std::size_t chunk_bytes(std::size_t) const override { return 0; }
+  int step_count() const override { return 1; }
+
+  void launch(const Step& step) override { upload_segment_tables(comm_, step.stream); }
+  void exchange(const Step& step) override {
+    std::byte* const mine = comm_.words.data() + sizeof(std::uint64_t) * 2;
+    for (const std::uint32_t peer : peers_) {
+      check(real_nccl().send(mine, kHello, ncclUint8, static_cast<int>(peer), comm_.handle, step.stream));
+      check(real_nccl().recv(mine + kHello * (1 + peer), kHello, ncclUint8, static_cast<int>(peer),
+                             comm_.handle, step.stream));
+    }
+  }
+
+ private:
+  CommState& comm_;
+  cudaStream_t stream_;
+  std::vector<std::uint32_t> peers_;
+};
+
+/// The process's place in the job and the device: what tells this rank's noise from any other's.
+std::int64_t noise_rank(const CommState& comm) {
+  constexpr std::int64_t kDevices = 256;
+  const std::int64_t process = job_rank();
+  return process < 0 || process >= (std::int64_t{1} << 23) ? -1 : process * kDevices + comm.device % kDevices;
+}
+
+void zero(void* pointer, std::size_t bytes) {
+  // Not the NULL stream's memset: a stream of ours waits for nobody.
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const cudaError_t cleared = cudaMemsetAsync(pointer, 0, bytes, stream);
+  const cudaError_t done = cudaStreamSynchronize(stream);
+  (void)cudaStreamDestroy(stream);
+  check(cleared);
+  check(done);
+}
+
+class Waiting {
+ public:
+  explicit Waiting(CommState& comm) : comm_(comm) { comm_.waiting.fetch_add(1); }
+  ~Waiting() { comm_.waiting.fetch_sub(1); }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  CommState& comm_;
+};
+
+template <typename Done>
+void poll(CommState& comm, const char* what, Done done) {
+  constexpr auto kLongest = std::chrono::minutes(30);  // longer than any framework's own timeout
+  const auto start = std::chrono::steady_clock::now();
+  const Waiting waiting(comm);
+  const WatchedWait watched(what, comm.subject());
+  for (unsigned round = 0;; ++round) {
+    if (comm.aborted.load())
+      throw Error(ncclInvalidUsage, std::string(what) + ": the communicator was aborted");
+    ncclResult_t state = ncclSuccess;
+    check(real_nccl().comm_get_async_error(comm.handle, &state));
+    check(state);
+    if (done(state)) return;
+    if (std::chrono::steady_clock::now() - start > kLongest) {
+      throw Error(ncclSystemError, std::string(what) + " has not ended after 30 minutes");
+    }
+    if (round < 64) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+}
+
+std::string describe(const CommState& comm) {
+  return "communicator of " + std::to_string(comm.ranks) + " ranks" +
+         (comm.origin.name.empty() ? "" : " \"" + comm.origin.name + "\"");
+}
+
+void say_engaged(const CommState& comm) {
+  static Once once;
+  const Topology& topology = comm.topology;
+  const int version = real_nccl().version;
+  const std::string text = describe(comm) + ", " + std::to_string(topology.node_count) + " nodes";
+  if (once.first()) {
+    log_notice("sdp4bit " SDP4BIT_VERSION
+               " works: NCCL %d.%d.%d, %s: gradients %u bits between nodes, %u in a node; "
+               "weight differences %u bits",
+               version / 10000, version / 100 % 100, version % 100, text.c_str(), config().codec_inter.bits,
+               config().codec_intra.bits, config().codec_weight.bits);
+  } else {
+    log_info("%s: compressed", text.c_str());
+  }
+}
+
+void give_back_memory(CommState& comm) {
+  comm.workspace.reset();
+  comm.words.reset();
+  comm.error_word.reset();
+}
+
+}  // namespace
+
+PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
+  using Bits = HandshakeRecord::Bits;
+  const RelaxedCapture relaxed;
+  const Config& options = config();
+  collect_retired_memory();
+  const bool selected = selected_by_identity(
+      options.comms,
+      {.name = comm.origin.name, .ranks = comm.ranks, .job_size = job_size(), .part = comm.origin.part});
+  std::uint32_t bits = (options.enable ? Bits::enabled : 0u) | (selected ? Bits::selected : 0u) |
+                       (comm.blocking ? Bits::blocking : 0u) |
+                       (options.on_mismatch == OnMismatch::abort ? Bits::abort_on_mismatch : 0u);
+  const bool wanted = options.enable && selected && comm.blocking;
+  if (wanted) comm.workspace = DeviceBuffer::try_allocate(options.workspace);
+  if (!wanted || comm.workspace) bits |= Bits::workspace_ready;
+
+  comm.handshake = std::make_unique<Handshake>();
+  Handshake& handshake = *comm.handshake;
+  handshake.device = DeviceBuffer(kRecord * (1 + comm.ranks));
+  handshake.host = PinnedBuffer(kRecord * (1 + comm.ranks));
+  if (comm.workspace) {
+    comm.words = DeviceBuffer(2 * sizeof(std::uint64_t) + kHello * (1 + comm.ranks));
+    zero(comm.words.data(), comm.words.bytes());
+    comm.error_word = PinnedBuffer(sizeof(std::uint32_t));
+    *comm.error_flag() = 0;
+  }
+  const HandshakeRecord record = make_record(options, bits, noise_rank(comm));
+  std::memcpy(handshake.host.data(), &record, sizeof record);
+  handshake.call = std::make_unique<HandshakeCall>(comm, handshake, stream);
+  return handshake.call.get();
+}
+
+void read_handshake(CommState& comm) {
+  const RelaxedCapture relaxed;
+  wait_bounded(
+      comm, comm.handshake->arrived,
+      "the handshake (if it does not end, some rank may run without sdp4bit: every rank needs LD_PRELOAD)");
+  const std::unique_ptr<Handshake> handshake = std::move(comm.handshake);
+  const std::span records(reinterpret_cast<const HandshakeRecord*>(handshake->host.data() + kRecord),
+                          comm.ranks);
+  std::vector<std::uint64_t> hosts;
+  for (const HandshakeRecord& record : records) hosts.push_back(record.host_hash);
+  comm.topology = make_topology(hosts, comm.rank, config().local_size);
+
+  const Verdict verdict = judge(records, comm.topology, config());
+  comm.agreement = verdict.agreement;
+  if (verdict.agreement == Agreement::on) {
+    comm.noise = {.seed = config().seed,
+                  .rank = verdict.job_ranks_differ ? static_cast<std::uint32_t>(noise_rank(comm)) : comm.rank,
+                  .communicator = comm.number};
+    comm.weights = std::make_unique<WeightState>(comm);
+    say_engaged(comm);
+    return;
+  }
+  give_back_memory(comm);
+  const std::string line = describe(comm) + " stays with NCCL: " + verdict.reason;
+  if (verdict.abort) throw Error(ncclInvalidUsage, line + " (SDP4BIT_ON_MISMATCH=abort)");
+  if (verdict.worth_a_line) {
+    log_warn("%s", line.c_str());
+  } else {
+    log_info("%s", line.c_str());
+  }
+}
+
+PhasedCall* start_connecting(CommState& comm, cudaStream_t stream) {
+  comm.connecting = std::make_unique<ConnectingCall>(comm, stream);
+  comm.connected = true;
+  return comm.connecting.get();
+}
+
+void wait_bounded(CommState& comm, const Event& event, const char* what) {
+  if (!event.recorded()) throw Error(ncclInternalError, std::string(what) + " was never begun");
+  poll(comm, what, [&](ncclResult_t) { return event.finished(); });
+}
+
+void wait_ready(CommState& comm) {
+  poll(comm, "a communicator that does not block",
+       [](ncclResult_t state) { return state != ncclInProgress; });
+}
+
+}  // namespace sdp4bit

@@ -1,0 +1,38 @@
+// Carries the handshake: its memory, its one AllGather, and what follows from the verdict.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "plugin/comm_state.h"
+#include "plugin/cuda_raii.h"
+#include "plugin/phased_call.h"
+
+namespace sdp4bit {
+
+/// A handshake under way.
+struct Handshake {
+  DeviceBuffer device;  // mine, then the records of all ranks
+  PinnedBuffer host;    // likewise
+  Event arrived;
+  std::unique_ptr<PhasedCall> call;
+};
+
+/// At the end of the communicator's first group: allocates what an agreement would need. The call returned
+/// belongs to comm.handshake.
+[[nodiscard]] PhasedCall* start_handshake(CommState& comm, cudaStream_t stream);
+/// Waits (bounded) for the records, decides, and prepares or gives back the memory. Throws if the verdict is
+/// abort.
+void read_handshake(CommState& comm);
+/// Once after an agreement, before any other call: uploads the tables, and opens the connections to all
+/// peers. The call returned belongs to comm.connecting.
+[[nodiscard]] PhasedCall* start_connecting(CommState& comm, cudaStream_t stream);
+
+/// Sleeps until the event is reached. Throws when the communicator failed or was aborted, or after a very
+/// long time.
+void wait_bounded(CommState& comm, const Event& event, const char* what);
+/// Sleeps until a communicator that does not block is ready.
+void wait_ready(CommState& comm);
+
+}  // namespace sdp4bit

@@ -1,0 +1,157 @@
+// Life of a communicator's state: noted at creation, made at first use, dropped with the communicator.
+#include "plugin/comm_state.h"
+
+#include <array>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "plugin/agreement.h"
+#include "plugin/all_gather.h"
+#include "plugin/real_nccl.h"
+
+namespace sdp4bit {
+namespace {
+
+struct Retired {
+  std::mutex mutex;
+  std::vector<std::pair<MemoryKind, void*>> memory;
+};
+
+/// Never destroyed: CUDA may be gone by the time static objects are.
+Retired& retired() {
+  static auto* const instance = new Retired;
+  return *instance;
+}
+
+struct Entry {
+  CommOrigin origin;
+  std::shared_ptr<CommState> state;
+};
+
+struct Registry {
+  std::shared_mutex mutex;
+  std::unordered_map<ncclComm_t, Entry> entries;
+  std::array<std::uint32_t, 256> used_on_device{};
+};
+
+Registry& registry() {
+  static auto* const instance = new Registry;
+  return *instance;
+}
+
+}  // namespace
+
+void retire_memory(MemoryKind kind, void* pointer) noexcept {
+  Retired& list = retired();
+  const std::lock_guard lock(list.mutex);
+  try {
+    list.memory.emplace_back(kind, pointer);
+  } catch (const std::bad_alloc&) {
+    log_error("no host memory left: a block of device memory stays allocated");
+  }
+}
+
+void collect_retired_memory() noexcept {
+  std::vector<std::pair<MemoryKind, void*>> memory;
+  {
+    Retired& list = retired();
+    const std::lock_guard lock(list.mutex);
+    memory.swap(list.memory);
+  }
+  for (const auto& [kind, pointer] : memory) {
+    const cudaError_t error = kind == MemoryKind::device ? cudaFree(pointer) : cudaFreeHost(pointer);
+    if (error != cudaSuccess) log_error("freeing memory: %s", cudaGetErrorName(error));
+  }
+}
+
+CommState::CommState(ncclComm_t comm_handle, CommOrigin comm_origin)
+    : handle(comm_handle), origin(std::move(comm_origin)) {
+  int count = 0, user_rank = 0;
+  const RealNccl& real = real_nccl();
+  check(real.comm_count(handle, &count));
+  check(real.comm_user_rank(handle, &user_rank));
+  check(real.comm_cu_device(handle, &device));
+  ranks = static_cast<std::uint32_t>(count);
+  rank = static_cast<std::uint32_t>(user_rank);
+  blocking = origin.blocking;
+}
+
+CommState::~CommState() = default;
+
+void CommState::check_usable() const {
+  if (aborted.load()) throw Error(ncclInvalidUsage, "the communicator was aborted");
+  if (error_word && __atomic_load_n(error_flag(), __ATOMIC_ACQUIRE) != 0) {
+    throw Error(
+        ncclRemoteError,
+        "a message arrived whose header cannot be; the output of that call is NaN. Some rank runs another "
+        "program, another version of sdp4bit, or memory was overwritten");
+  }
+}
+
+const PreMulSum* CommState::find_operator(ncclRedOp_t op) const {
+  for (const Operator& known : operators) {
+    if (known.handle == op) return &known.state;
+  }
+  return nullptr;
+}
+
+void note_created(ncclComm_t handle, CommOrigin origin) {
+  Registry& all = registry();
+  const std::unique_lock lock(all.mutex);
+  // Replaces what is left of a communicator of the same address that went unseen.
+  all.entries[handle] = {.origin = std::move(origin), .state = nullptr};
+}
+
+std::shared_ptr<CommState> find_comm(ncclComm_t handle) {
+  if (!handle) return nullptr;
+  Registry& all = registry();
+  CommOrigin origin;
+  {
+    const std::shared_lock lock(all.mutex);
+    const auto found = all.entries.find(handle);
+    if (found != all.entries.end()) {
+      if (found->second.state) return found->second.state;
+      origin = found->second.origin;
+    }
+  }
+  std::shared_ptr<CommState> state;
+  try {
+    state = std::make_shared<CommState>(handle, std::move(origin));
+  } catch (const Error&) {
+    return nullptr;  // NCCL does not answer for this handle: it will say why when it gets the call
+  }
+  const std::unique_lock lock(all.mutex);
+  Entry& entry = all.entries[handle];
+  if (!entry.state) {
+    state->number = all.used_on_device[static_cast<std::size_t>(state->device) % all.used_on_device.size()]++;
+    entry.state = std::move(state);
+  }
+  return entry.state;
+}
+
+void forget_comm(ncclComm_t handle) {
+  Registry& all = registry();
+  std::shared_ptr<CommState> last;  // dropped outside of the lock
+  const std::unique_lock lock(all.mutex);
+  const auto found = all.entries.find(handle);
+  if (found == all.entries.end()) return;
+  last = std::move(found->second.state);
+  all.entries.erase(found);
+}
+
+void abort_comm(ncclComm_t handle) {
+  std::shared_ptr<CommState> state;
+  {
+    Registry& all = registry();
+    const std::shared_lock lock(all.mutex);
+    const auto found = all.entries.find(handle);
+    if (found != all.entries.end()) state = found->second.state;
+  }
+  if (!state) return;
+  state->aborted.store(true);
+  while (state->waiting.load() > 0) std::this_thread::yield();  // their polls are short
+}
+
+}  // namespace sdp4bit

@@ -1,0 +1,115 @@
+// The life of communicators and of users' reduction operators, as far as NCCL tells.
+#include "plugin/creation.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "kernels/element.h"
+#include "plugin/options.h"
+#include "plugin/real_nccl.h"
+
+namespace sdp4bit {
+namespace {
+
+/// NCCL's own variable has the last word on the mode.
+void apply_environment(CommOrigin& origin) {
+  const std::string mode = environment_text("NCCL_COMM_BLOCKING");
+  if (mode == "0" || mode == "1") origin.blocking = mode == "1";
+}
+
+/// ncclConfig_t grows with NCCL's version, and says its own size.
+bool has_field(const ncclConfig_t& config, std::size_t offset, std::size_t bytes) {
+  return config.size >= offset + bytes;
+}
+
+float scalar_value(const void* scalar, ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat32:
+      return *static_cast<const float*>(scalar);
+    case ncclFloat16:
+      return to_float(*static_cast<const Float16*>(scalar));
+    case ncclBfloat16:
+      return to_float(*static_cast<const BFloat16*>(scalar));
+    default:
+      return 1.0f;  // calls of this type go to NCCL
+  }
+}
+
+}  // namespace
+
+CommOrigin origin_of(const ncclConfig_t* config) {
+  CommOrigin origin{.seen = true, .blocking = true, .part = false, .name = {}};
+  if (config) {
+    if (has_field(*config, offsetof(ncclConfig_t, blocking), sizeof config->blocking)) {
+      origin.blocking = config->blocking != 0;  // "not set" is no zero
+    }
+    if (has_field(*config, offsetof(ncclConfig_t, commName), sizeof config->commName) && config->commName) {
+      origin.name = config->commName;
+    }
+  }
+  apply_environment(origin);
+  return origin;
+}
+
+CommOrigin origin_of_part(ncclComm_t parent, const ncclConfig_t* config) {
+  CommOrigin origin = origin_of(config);
+  origin.part = true;
+  if (!config || config->blocking == NCCL_CONFIG_UNDEF_INT) {
+    if (const auto state = find_comm(parent)) origin.blocking = state->blocking;
+  }
+  return origin;
+}
+
+ncclResult_t create_all(ncclComm_t* comms, int count, const int* devices) {
+  const ncclResult_t result = pass(real_nccl().comm_init_all, comms, count, devices);
+  if (result != ncclSuccess) return result;
+  for (int i = 0; i < count; ++i) Group::current().note_created_at_end(&comms[i], origin_of(nullptr));
+  return result;
+}
+
+ncclResult_t destroy(ncclComm_t comm) {
+  forget_comm(comm);
+  const ncclResult_t result = pass(real_nccl().comm_destroy, comm);
+  if (result == ncclSuccess) {
+    const RelaxedCapture relaxed;
+    collect_retired_memory();
+  }
+  return result;
+}
+
+ncclResult_t abort(ncclComm_t comm) {
+  abort_comm(comm);
+  forget_comm(comm);
+  return pass(real_nccl().comm_abort, comm);
+}
+
+ncclResult_t revoke(ncclComm_t comm, int flags) {
+  abort_comm(comm);
+  return pass(real_nccl().comm_revoke, comm, flags);
+}
+
+ncclResult_t create_operator(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                             ncclScalarResidence_t residence, ncclComm_t comm) {
+  const ncclResult_t result = pass(real_nccl().red_op_create_pre_mul_sum, op, scalar, type, residence, comm);
+  if (result != ncclSuccess) return result;
+  if (const auto state = find_comm(comm)) {
+    PreMulSum created{.type = type};
+    if (residence == ncclScalarHostImmediate) {
+      created.value = scalar_value(scalar, type);
+    } else {
+      created.device_pointer = scalar;
+    }
+    std::erase_if(state->operators, [&](const CommState::Operator& known) { return known.handle == *op; });
+    state->operators.push_back({*op, created});
+  }
+  return result;
+}
+
+ncclResult_t destroy_operator(ncclRedOp_t op, ncclComm_t comm) {
+  if (const auto state = find_comm(comm)) {
+    std::erase_if(state->operators, [&](const CommState::Operator& known) { return known.handle == op; });
+  }
+  return pass(real_nccl().red_op_destroy, op, comm);
+}
+
+}  // namespace sdp4bit

@@ -1,0 +1,251 @@
+// What happens at a call, and what waits for the outermost GroupEnd.
+#include "plugin/group.h"
+
+#include <atomic>
+#include <utility>
+
+#include "plugin/agreement.h"
+#include "plugin/boundary.h"
+#include "plugin/log.h"
+#include "plugin/real_nccl.h"
+#include "plugin/watchdog.h"
+
+namespace sdp4bit {
+namespace {
+
+std::uint64_t next_epoch() {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+bool refused(ncclResult_t result) {
+  return result != ncclSuccess && result != ncclInProgress;
+}
+
+bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  // The legacy stream answers with an error while another stream captures; NCCL will get the same one.
+  if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return true;
+  }
+  return status != cudaStreamCaptureStatusNone;
+}
+
+/// What NCCL would apply, or `other` where NCCL has to say no itself.
+OpKind op_kind(ncclRedOp_t op, ncclDataType_t type, const PreMulSum* user) {
+  if (op == ncclSum) return OpKind::sum;
+  if (op == ncclAvg) return OpKind::avg;
+  return user && user->type == type ? OpKind::pre_mul_sum : OpKind::other;
+}
+
+}  // namespace
+
+Group& Group::current() {
+  // Programs may call NCCL from their last destructors, when a thread_local object with a destructor is gone.
+  static thread_local Group* group = nullptr;
+  struct Deleter {
+    ~Deleter() { delete std::exchange(group, nullptr); }
+  };
+  static thread_local Deleter deleter;
+  if (!group) {
+    (void)deleter;
+    group = new Group;
+  }
+  return *group;
+}
+
+ncclResult_t Group::start() {
+  const ncclResult_t result = real_nccl().group_start();
+  if (result == ncclSuccess && depth_++ == 0) epoch_ = 0;
+  return result;
+}
+
+ncclResult_t Group::end() {
+  if (depth_ == 0) return real_nccl().group_end();  // NCCL knows what to say
+  if (--depth_ > 0) return real_nccl().group_end();
+  return finish_outermost([] {
+    const InsideNccl inside;
+    return real_nccl().group_end();
+  });
+}
+
+ncclResult_t Group::simulate_end(ncclSimInfo_t* info) {
+  const RealNccl& real = real_nccl();
+  const InsideNccl inside;
+  const Clearing clearing(*this, depth_ <= 1);
+  ncclResult_t result = ncclSuccess;
+  // Calls of ours were not passed on yet: the simulation is about what NCCL would do with them.
+  for (const Recorded& call : calls_) {
+    count_call(call.comm->stats, call.collective, Reason::simulated);
+    if (depth_ != 1 || refused(result)) continue;
+    if (call.collective == Collective::reduce_scatter && call.reason == Reason::compressed) {
+      const ReduceScatterArgs& args = call.reduce_scatter;
+      result = real.reduce_scatter(args.send, args.receive, args.count, args.type, args.op, call.comm->handle,
+                                   args.stream);
+    } else if (call.collective == Collective::all_gather && call.gather == GatherKind::difference) {
+      const AllGatherArgs& args = call.all_gather;
+      result =
+          real.all_gather(args.send, args.receive, args.count, args.type, call.comm->handle, args.stream);
+    }
+  }
+  if (depth_ > 0) --depth_;
+  const ncclResult_t ended = real.group_simulate_end(info);
+  return refused(result) ? result : ended;
+}
+
+ncclResult_t Group::reduce_scatter(const void* send, void* receive, std::size_t count, ncclDataType_t type,
+                                   ncclRedOp_t op, ncclComm_t handle, cudaStream_t stream) {
+  const auto pass_on = [&] {
+    const InsideNccl inside;
+    return real_nccl().reduce_scatter(send, receive, count, type, op, handle, stream);
+  };
+  std::shared_ptr<CommState> comm = find_comm(handle);
+  if (!comm) return pass_on();
+  const LogScope scope(comm->subject());
+  const PreMulSum* const user = comm->find_operator(op);
+  const CallFacts facts{.collective = Collective::reduce_scatter,
+                        .count = count,
+                        .type = type,
+                        .op = op_kind(op, type, user),
+                        .capturing = is_capturing(stream)};
+  Recorded call;
+  call.collective = Collective::reduce_scatter;
+  call.reduce_scatter = {send, receive, count, type, op, facts.op, user ? *user : PreMulSum{}, stream};
+  call.reason = classify(*comm, facts);
+  if (call.reason == Reason::compressed && gradient_chunk_length(count, comm->topology, config()) == 0) {
+    call.reason = Reason::workspace_too_small;
+  }
+  call.comm = std::move(comm);
+  return take(std::move(call), facts, pass_on);
+}
+
+ncclResult_t Group::all_gather(const void* send, void* receive, std::size_t count, ncclDataType_t type,
+                               ncclComm_t handle, cudaStream_t stream) {
+  const auto pass_on = [&] {
+    const InsideNccl inside;
+    return real_nccl().all_gather(send, receive, count, type, handle, stream);
+  };
+  std::shared_ptr<CommState> comm = find_comm(handle);
+  if (!comm) return pass_on();
+  const LogScope scope(comm->subject());
+  const CallFacts facts{
+      .collective = Collective::all_gather, .count = count, .type = type, .capturing = is_capturing(stream)};
+  Recorded call;
+  call.collective = Collective::all_gather;
+  call.all_gather = {send, receive, count, type, stream};
+  call.reason = classify(*comm, facts);
+  if (call.reason == Reason::compressed) {
+    call.gather = comm->weights->decide(call.all_gather, epoch_);
+    call.tracked = true;
+    if (call.gather != GatherKind::difference) call.reason = Reason::weight_native;
+  }
+  call.comm = std::move(comm);
+  return take(std::move(call), facts, pass_on);
+}
+
+/// The decision, after what the first call of a group on a communicator brings about.
+Reason Group::classify(CommState& comm, const CallFacts& facts) {
+  if (depth_ == 0 || epoch_ == 0) epoch_ = next_epoch();
+  const bool counts = facts.count > 0 && !facts.capturing && comm.ranks > 1;
+  if (counts && comm.group_epoch != epoch_) {
+    constexpr std::uint64_t kCallsBeforeReading = 3;
+    comm.check_usable();
+    comm.group_epoch = epoch_;
+    comm.calls_before_group = comm.calls_launched;
+    if (comm.handshake && comm.calls_before_group >= kCallsBeforeReading) {
+      const DeviceGuard device(comm.device);
+      read_handshake(comm);
+    }
+  }
+  return decide(
+      facts,
+      {.ranks = comm.ranks, .agreement = comm.agreement, .calls_before_group = comm.calls_before_group},
+      config());
+}
+
+/// Passes the call on if it is not ours, remembers it, and outside of a group ends the group that it is.
+template <typename PassOn>
+ncclResult_t Group::take(Recorded call, const CallFacts& facts, const PassOn& pass_on) {
+  const bool ours = call.reason == Reason::compressed;
+  const bool counts = facts.count > 0 && !facts.capturing && call.comm->ranks > 1;
+  if (!counts) count_call(call.comm->stats, call.collective, call.reason);
+  if (depth_ == 0) {
+    if (counts) calls_.push_back(std::move(call));
+    return finish_outermost([&] { return ours ? ncclSuccess : pass_on(); });
+  }
+  const ncclResult_t result = ours ? ncclSuccess : pass_on();
+  if (counts && !refused(result)) calls_.push_back(std::move(call));
+  return result;
+}
+
+template <typename EndNatives>
+ncclResult_t Group::finish_outermost(const EndNatives& end_natives) {
+  const Clearing clearing(*this, true);
+  const ncclResult_t result = end_natives();
+  if (refused(result)) return result;
+  for (const Created& created : created_) {
+    if (*created.handle) note_created(*created.handle, created.origin);
+  }
+  launch(result == ncclInProgress);
+  return result;
+}
+
+void Group::launch(bool in_progress) {
+  if (calls_.empty()) return;
+  const LogScope scope(calls_.front().comm->subject());
+  phased_.clear();
+  for (Recorded& call : calls_) {
+    CommState& comm = *call.comm;
+    const DeviceGuard device(comm.device);
+    count_call(comm.stats, call.collective, call.reason);
+    const cudaStream_t stream =
+        call.collective == Collective::reduce_scatter ? call.reduce_scatter.stream : call.all_gather.stream;
+    if (comm.calls_launched++ == 0) {
+      report_at_exit();
+      start_watchdog();
+      if (in_progress) {
+        comm.blocking = false;  // also of a communicator whose creation we did not see
+        wait_ready(comm);
+      }
+      phased_.push_back(start_handshake(comm, stream));
+    }
+    if (comm.agreement != Agreement::on) continue;
+    if (!comm.connected) phased_.push_back(start_connecting(comm, stream));
+    if (call.tracked) {
+      if (PhasedCall* const gather = comm.weights->enroll(call.all_gather, call.gather, epoch_)) {
+        phased_.push_back(gather);
+      }
+    } else if (call.reason == Reason::compressed) {
+      if (gradient_calls_used_ == gradient_calls_.size()) gradient_calls_.emplace_back();
+      ReduceScatterCall& gradient = gradient_calls_[gradient_calls_used_++];
+      gradient.set(call.comm, call.reduce_scatter);
+      const std::size_t bytes = call.reduce_scatter.count * (comm.ranks - 1) *
+                                element_bytes(element_type(call.reduce_scatter.type).value());
+      count_bytes(comm.stats, call.collective, bytes, gradient.sent_bytes());
+      phased_.push_back(&gradient);
+    }
+  }
+  lockstep_.run(phased_);
+}
+
+void Group::note_created_at_end(ncclComm_t* handle, const CommOrigin& origin) {
+  if (!handle) return;
+  if (depth_ > 0) {
+    created_.push_back({handle, origin});
+  } else if (*handle) {
+    note_created(*handle, origin);
+  }
+}
+
+Group::Clearing::~Clearing() {
+  if (!outermost_) return;
+  for (const Recorded& call : group_.calls_) call.comm->draws_in_group = 0;
+  group_.calls_.clear();
+  group_.created_.clear();
+  for (std::size_t i = 0; i < group_.gradient_calls_used_; ++i) group_.gradient_calls_[i].clear();
+  group_.gradient_calls_used_ = 0;
+  group_.epoch_ = 0;
+}
+
+}  // namespace sdp4bit

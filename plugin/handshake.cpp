@@ -1,0 +1,164 @@
+// What a rank says, and the verdict: pure functions, equal on all ranks.
+#include "plugin/handshake.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstring>
+#include <set>
+
+namespace sdp4bit {
+namespace {
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char character) { return static_cast<char>(std::tolower(character)); });
+  return text;
+}
+
+bool contains_any(const std::string& text, std::span<const char* const> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const char* word) { return text.find(word) != std::string::npos; });
+}
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+/// The name of the `index`-th variable that shapes the wire.
+const char* wire_variable_name(std::size_t index) {
+  for (const Option& option : option_table()) {
+    if (option.shapes_wire && index-- == 0) return option.name;
+  }
+  return "?";
+}
+
+std::string shown(const HandshakeRecord::Variable& variable) {
+  return {variable.text, ::strnlen(variable.text, kValueText)};
+}
+
+/// Names the first variable in which a rank differs from rank 0, or nothing.
+std::string find_difference(std::span<const HandshakeRecord> records) {
+  const HandshakeRecord& first = records.front();
+  for (std::size_t rank = 1; rank < records.size(); ++rank) {
+    const HandshakeRecord& other = records[rank];
+    if (other.magic != first.magic || other.wire_version != first.wire_version ||
+        other.variable_count != first.variable_count) {
+      return "rank " + std::to_string(rank) + " runs another version of sdp4bit than rank 0 (wire version " +
+             std::to_string(other.wire_version) + " and " + std::to_string(first.wire_version) + ")";
+    }
+    for (std::size_t v = 0; v < first.variable_count && v < kMostWireVariables; ++v) {
+      if (other.variables[v].digest == first.variables[v].digest) continue;
+      return std::string(wire_variable_name(v)) + " is \"" + shown(first.variables[v]) +
+             "\" on rank 0 and \"" + shown(other.variables[v]) + "\" on rank " + std::to_string(rank) +
+             "; set it alike on all ranks";
+    }
+  }
+  return {};
+}
+
+/// The first rank whose record lacks a bit, -1 if none does.
+std::int64_t rank_without(std::span<const HandshakeRecord> records, std::uint32_t bit) {
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    if (!(records[rank].bits & bit)) return static_cast<std::int64_t>(rank);
+  }
+  return -1;
+}
+
+bool all_differ(std::span<const HandshakeRecord> records) {
+  std::set<std::int64_t> seen;
+  return std::all_of(records.begin(), records.end(), [&](const HandshakeRecord& record) {
+    return record.job_rank >= 0 && seen.insert(record.job_rank).second;
+  });
+}
+
+}  // namespace
+
+HandshakeRecord make_record(const Config& config, std::uint32_t bits, std::int64_t job_rank_of_comm) {
+  HandshakeRecord record{};
+  record.magic = kMagic;
+  record.wire_version = kWireVersion;
+  record.bits = bits;
+  record.host_hash = host_hash();
+  record.job_rank = job_rank_of_comm;
+  for (const Option& option : option_table()) {
+    if (!option.shapes_wire) continue;
+    HandshakeRecord::Variable& variable = record.variables[record.variable_count++];
+    const std::string text = option.print(config);
+    variable.digest = hash_text(text);
+    text.copy(variable.text, kValueText);
+  }
+  return record;
+}
+
+bool selected_by_identity(const CommSelection& selection, const CommIdentity& comm) {
+  const auto named = [&](const std::string& pattern) { return matches(pattern, comm.name); };
+  if (std::any_of(selection.no_names.begin(), selection.no_names.end(), named)) return false;
+  if (!selection.names.empty() && std::none_of(selection.names.begin(), selection.names.end(), named))
+    return false;
+  if (comm.ranks < selection.least_ranks) return false;
+  if (!selection.automatic) return true;
+
+  constexpr std::array kOther{"tensor", "sequence", "context", "expert_model", "pipeline", "model_parallel"};
+  constexpr std::array kData{"data_parallel", "data-parallel", "default_pg", "fsdp", "dp_"};
+  const std::string name = lower(comm.name);
+  if (contains_any(name, kOther)) return false;
+  if (contains_any(name, kData)) return true;
+  if (comm.job_size > 0) return comm.ranks == static_cast<std::uint64_t>(comm.job_size);
+  return !comm.part;  // no launcher says how large the job is: take what was not split off
+}
+
+Verdict judge(std::span<const HandshakeRecord> records, const Topology& topology, const Config& config) {
+  using Bits = HandshakeRecord::Bits;
+  Verdict verdict;
+  verdict.job_ranks_differ = all_differ(records);
+  const bool abort_wanted = std::any_of(records.begin(), records.end(), [](const HandshakeRecord& record) {
+    return (record.bits & Bits::abort_on_mismatch) != 0;
+  });
+  if (std::string difference = find_difference(records); !difference.empty()) {
+    verdict.reason = std::move(difference);
+    verdict.abort = abort_wanted;
+    return verdict;
+  }
+  if (rank_without(records, Bits::enabled) >= 0) {
+    verdict.reason = "SDP4BIT_ENABLE=0";
+    verdict.worth_a_line = false;
+    return verdict;
+  }
+  if (const std::int64_t rank = rank_without(records, Bits::blocking); rank >= 0) {
+    verdict.reason =
+        "rank " + std::to_string(rank) +
+        " created the communicator with blocking=0; communicators that do not block stay with NCCL";
+    return verdict;
+  }
+  if (const std::int64_t rank = rank_without(records, Bits::selected); rank >= 0) {
+    const bool on_none = std::none_of(records.begin(), records.end(), [](const HandshakeRecord& record) {
+      return (record.bits & Bits::selected) != 0;
+    });
+    verdict.reason =
+        (on_none ? std::string("its name and size do not make it data parallel")
+                 : "rank " + std::to_string(rank) + " does not take it, by its name or the job's size") +
+        " for SDP4BIT_COMMS=" + option_value("SDP4BIT_COMMS", config) +
+        "; to compress it set SDP4BIT_COMMS=spans-nodes, name:PATTERN or all";
+    verdict.worth_a_line = !on_none || topology.node_count > 1;
+    return verdict;
+  }
+  if ((config.comms.automatic || config.comms.spans_nodes) && topology.node_count == 1) {
+    verdict.reason = "all its ranks are on one node; to compress it anyway set SDP4BIT_COMMS=all";
+    verdict.worth_a_line = false;
+    return verdict;
+  }
+  if (const std::int64_t rank = rank_without(records, Bits::workspace_ready); rank >= 0) {
+    verdict.reason = "rank " + std::to_string(rank) + " could not allocate its workspace of " +
+                     option_value("SDP4BIT_WORKSPACE", config) +
+                     " bytes; free device memory or set SDP4BIT_WORKSPACE lower";
+    verdict.abort = abort_wanted;
+    return verdict;
+  }
+  verdict.agreement = Agreement::on;
+  return verdict;
+}
+
+}  // namespace sdp4bit

@@ -1,0 +1,113 @@
+// Every function that the program calls here instead of in NCCL. The map of the code:
+//
+//   a call      -> boundary.h (exceptions) -> group.cpp (is it ours? when does it run?) -> policy.cpp (the
+//   rules) a gradient  -> reduce_scatter.cpp      a weight -> all_gather.cpp, ledger.cpp both run as phased
+//   calls (phased_call.h) in lockstep.cpp; kernels are behind kernels/launch.h ranks agree by handshake.cpp
+//   (what is said) and agreement.cpp (how); communicators live in comm_state.cpp NCCL itself is in
+//   real_nccl.cpp, what the user sets in options.cpp, what he reads in log.cpp and stats.cpp
+//
+// Signatures are checked by the compiler against nccl.h. exports.map lists the same names.
+#include <nccl.h>
+
+#include "plugin/boundary.h"
+#include "plugin/creation.h"
+#include "plugin/group.h"
+#include "plugin/real_nccl.h"
+
+#define SDP4BIT_EXPORT extern "C" __attribute__((visibility("default")))
+
+using namespace sdp4bit;
+
+SDP4BIT_EXPORT ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count,
+                                              ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                                              cudaStream_t stream) {
+  return boundary([&] {
+    return inside_nccl ? real_nccl().reduce_scatter(send, receive, count, type, op, comm, stream)
+                       : Group::current().reduce_scatter(send, receive, count, type, op, comm, stream);
+  });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type,
+                                          ncclComm_t comm, cudaStream_t stream) {
+  return boundary([&] {
+    return inside_nccl ? real_nccl().all_gather(send, receive, count, type, comm, stream)
+                       : Group::current().all_gather(send, receive, count, type, comm, stream);
+  });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclGroupStart() {
+  return boundary([&] { return inside_nccl ? real_nccl().group_start() : Group::current().start(); });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclGroupEnd() {
+  return boundary([&] { return inside_nccl ? real_nccl().group_end() : Group::current().end(); });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
+  return boundary([&] { return Group::current().simulate_end(info); });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return boundary(
+      [&] { return create(comm, origin_of(nullptr), real_nccl().comm_init_rank, ranks, id, rank); });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                                   ncclConfig_t* config) {
+  return boundary([&] {
+    return create(comm, origin_of(config), real_nccl().comm_init_rank_config, ranks, id, rank, config);
+  });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int id_count,
+                                                     ncclUniqueId* ids, ncclConfig_t* config) {
+  return boundary([&] {
+    return create(comm, origin_of(config), real_nccl().comm_init_rank_scalable, ranks, rank, id_count, ids,
+                  config);
+  });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
+  return boundary([&] { return create_all(comms, count, devices); });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* comm,
+                                          ncclConfig_t* config) {
+  return boundary([&] {
+    return create_part(comm, origin_of_part(parent, config), real_nccl().comm_split, parent, color, key, comm,
+                       config);
+  });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclCommShrink(ncclComm_t parent, int* excluded, int excluded_count,
+                                           ncclComm_t* comm, ncclConfig_t* config, int flags) {
+  return boundary([&] {
+    return create_part(comm, origin_of_part(parent, config), real_nccl().comm_shrink, parent, excluded,
+                       excluded_count, comm, config, flags);
+  });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  return boundary([&] { return pass(real_nccl().comm_finalize, comm); });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  return boundary([&] { return destroy(comm); });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  return boundary([&] { return abort(comm); });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+  return boundary([&] { return revoke(comm, flags); });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                                     ncclScalarResidence_t residence, ncclComm_t comm) {
+  return boundary([&] { return create_operator(op, scalar, type, residence, comm); });
+}
+
+SDP4BIT_EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  return boundary([&] { return destroy_operator(op, comm); });
+}

@@ -1,0 +1,47 @@
+// Runs phased calls in lockstep: kernels of a step for all, then one NCCL group with the exchanges of all.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "plugin/phased_call.h"
+
+namespace sdp4bit {
+
+/// Calls of one communicator that exceed its workspace go in rounds; which chunks share a round depends on
+/// their sizes and order alone. Keeps its lists: no allocation once warm.
+class Lockstep {
+ public:
+  void run(std::span<PhasedCall* const> calls);
+
+ private:
+  /// A communicator of this run: all its calls go on one stream, that of its first call.
+  struct Lane {
+    CommState* comm;
+    cudaStream_t stream;
+    std::size_t used = 0;  // bytes of the workspace in this round
+    bool full = false;
+  };
+  struct Job {
+    PhasedCall* call;
+    std::size_t lane;
+    std::size_t chunk = 0;
+    std::size_t chunks = 0;
+    bool active = false;  // in this round
+    Step step;
+  };
+
+  std::size_t lane_of(PhasedCall& call);
+  void hand_over();
+  int choose_round();
+  void run_step(int step);
+  void hand_back();
+
+  std::vector<Lane> lanes_;
+  std::vector<Job> jobs_;
+};
+
+}  // namespace sdp4bit

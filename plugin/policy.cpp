@@ -1,0 +1,76 @@
+// The rules, in order.
+#include "plugin/policy.h"
+
+namespace sdp4bit {
+
+const char* reason_name(Reason reason) {
+  switch (reason) {
+    case Reason::compressed:
+      return "compressed";
+    case Reason::zero_count:
+      return "zero_count";
+    case Reason::one_rank:
+      return "one_rank";
+    case Reason::capturing:
+      return "capturing";
+    case Reason::not_agreed_yet:
+      return "not_agreed_yet";
+    case Reason::agreement_off:
+      return "agreement_off";
+    case Reason::collective_not_taken:
+      return "collective_not_taken";
+    case Reason::type_not_taken:
+      return "type_not_taken";
+    case Reason::op_not_taken:
+      return "op_not_taken";
+    case Reason::too_small:
+      return "too_small";
+    case Reason::before_start_call:
+      return "before_start_call";
+    case Reason::workspace_too_small:
+      return "workspace_too_small";
+    case Reason::weight_native:
+      return "weight_native";
+    case Reason::simulated:
+      return "simulated";
+    case Reason::count_:
+      break;
+  }
+  return "unknown";
+}
+
+std::optional<ElementType> element_type(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat32:
+      return ElementType::float32;
+    case ncclFloat16:
+      return ElementType::float16;
+    case ncclBfloat16:
+      return ElementType::bfloat16;
+    default:
+      return std::nullopt;
+  }
+}
+
+Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config) {
+  if (call.count == 0) return Reason::zero_count;
+  if (comm.ranks <= 1) return Reason::one_rank;
+  if (call.capturing) return Reason::capturing;
+  if (comm.agreement == Agreement::pending) return Reason::not_agreed_yet;
+  if (comm.agreement == Agreement::off) return Reason::agreement_off;
+
+  // From here on the options count: the handshake has shown that they are equal.
+  const bool gradient = call.collective == Collective::reduce_scatter;
+  if (!(gradient ? config.collectives.reduce_scatter : config.collectives.all_gather)) {
+    return Reason::collective_not_taken;
+  }
+  const std::optional<ElementType> type = element_type(call.type);
+  if (!type || !(gradient ? config.gradient_types : config.weight_types).has(*type))
+    return Reason::type_not_taken;
+  if (gradient && call.op == OpKind::other) return Reason::op_not_taken;
+  if (call.count * element_bytes(*type) * comm.ranks < config.min_bytes) return Reason::too_small;
+  if (comm.calls_before_group < config.start_call) return Reason::before_start_call;
+  return Reason::compressed;
+}
+
+}  // namespace sdp4bit

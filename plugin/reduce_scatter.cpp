@@ -1,0 +1,255 @@
+// How a gradient travels, top to bottom:
+//
+//   two levels   quantize (8 bits) -> exchange in the node -> reduce_requantize (4 bits) -> exchange between
+//   nodes
+//                -> reduce_finish
+//   one level    quantize -> exchange with all ranks -> reduce_finish; 8 bits on one node, else 4
+//
+// Every length and offset below is a function of (count, type, topology, options): equal on all ranks.
+#include "plugin/reduce_scatter.h"
+
+#include <algorithm>
+
+#include "plugin/real_nccl.h"
+
+namespace sdp4bit {
+namespace {
+
+constexpr std::size_t kAreaAlign = 256;
+
+std::uint32_t first_peers(const Topology& topology) {
+  return topology.two_levels() ? topology.local_size - 1 : topology.ranks - 1;
+}
+
+Codec first_codec(const Topology& topology, const Config& config) {
+  return gradient_path(topology) == GradientPath::one_level ? config.inter_codec() : config.intra_codec();
+}
+
+/// The rank that sends to us, and that we send to, as the `message`-th of the first exchange.
+std::uint32_t first_peer(const Topology& topology, std::uint32_t message) {
+  if (!topology.two_levels()) return message + (message >= topology.rank);
+  return topology.rank_at(topology.node, message + (message >= topology.local_rank));
+}
+
+std::uint32_t second_peer(const Topology& topology, std::uint32_t message) {
+  return topology.rank_at(message + (message >= topology.node), topology.local_rank);
+}
+
+}  // namespace
+
+GradientPath gradient_path(const Topology& topology) {
+  if (topology.node_count == 1) return GradientPath::one_node;
+  return topology.two_levels() ? GradientPath::two_levels : GradientPath::one_level;
+}
+
+GradientLayout gradient_layout(std::size_t length, const Topology& topology, const Config& config) {
+  GradientLayout layout;
+  const auto area = [&](std::size_t bytes) {
+    const std::size_t offset = layout.bytes;
+    layout.bytes += round_up(bytes, kAreaAlign);
+    return offset;
+  };
+  const bool two_levels = topology.two_levels();
+  const std::uint32_t segments = two_levels ? topology.node_count : 1;
+  layout.first_stride =
+      round_up(message_bytes(length, segments, first_codec(topology, config)), kMessageAlign);
+  layout.first_send = area(layout.first_stride * first_peers(topology));
+  layout.first_receive = area(layout.first_stride * first_peers(topology));
+  if (two_levels) {
+    layout.second_stride = round_up(message_bytes(length, 1, config.inter_codec()), kMessageAlign);
+    layout.own_partial = area(padded_count(length) * sizeof(float));
+    layout.second_send = area(layout.second_stride * (topology.node_count - 1));
+    layout.second_receive = area(layout.second_stride * (topology.node_count - 1));
+  }
+  return layout;
+}
+
+std::size_t gradient_chunk_length(std::size_t count, const Topology& topology, const Config& config) {
+  const auto fits = [&](std::size_t length) {
+    return gradient_layout(length, topology, config).bytes <= config.workspace;
+  };
+  if (fits(count)) return count;
+  const std::size_t unit = std::max<std::size_t>(config.gradient_group, kBlock);
+  std::size_t most = 0;  // units that fit
+  for (std::size_t low = 1, high = count / unit + 1; low <= high;) {
+    const std::size_t middle = low + (high - low) / 2;
+    if (fits(middle * unit)) {
+      most = middle;
+      low = middle + 1;
+    } else {
+      high = middle - 1;
+    }
+  }
+  if (most == 0) return 0;
+  // Equal chunks rather than full ones and a rest.
+  const std::size_t chunks = (count + most * unit - 1) / (most * unit);
+  return round_up((count + chunks - 1) / chunks, unit);
+}
+
+void upload_segment_tables(CommState& comm, cudaStream_t stream) {
+  const Topology& topology = comm.topology;
+  std::vector<std::uint32_t> table;
+  for (std::uint32_t message = 0; message < first_peers(topology); ++message) {
+    const std::uint32_t peer = first_peer(topology, message);
+    if (!topology.two_levels()) {
+      table.push_back(peer);
+      continue;
+    }
+    const std::uint32_t local = message + (message >= topology.local_rank);
+    for (std::uint32_t node = 0; node < topology.node_count; ++node)
+      table.push_back(topology.rank_at(node, local));
+  }
+  const std::size_t first = table.size();
+  if (topology.two_levels()) {
+    for (std::uint32_t node = 0; node < topology.node_count; ++node) {
+      table.push_back(topology.rank_at(node, topology.local_rank));
+    }
+  }
+  SegmentTables& tables = comm.tables;
+  const std::size_t bytes = table.size() * sizeof(std::uint32_t);
+  tables.memory = DeviceBuffer(bytes);
+  tables.source = PinnedBuffer(bytes);
+  std::copy(table.begin(), table.end(), tables.source.as<std::uint32_t>());
+  check(cudaMemcpyAsync(tables.memory.data(), tables.source.data(), bytes, cudaMemcpyHostToDevice, stream));
+  tables.first_phase = tables.memory.as<std::uint32_t>();
+  tables.own_column = tables.first_phase + first;
+}
+
+void ReduceScatterCall::set(std::shared_ptr<CommState> comm, const ReduceScatterArgs& args) {
+  comm_ = std::move(comm);
+  args_ = args;
+  type_ = element_type(args.type).value();
+  path_ = gradient_path(comm_->topology);
+  chunk_length_ = gradient_chunk_length(args.count, comm_->topology, config());
+  layout_ = gradient_layout(chunk_length_, comm_->topology, config());
+  draw_ = comm_->take_draw();
+}
+
+std::size_t ReduceScatterCall::chunk_count() const {
+  return (args_.count + chunk_length_ - 1) / chunk_length_;
+}
+std::size_t ReduceScatterCall::chunk_bytes(std::size_t) const {
+  return layout_.bytes;
+}
+int ReduceScatterCall::step_count() const {
+  return path_ == GradientPath::two_levels ? 3 : 2;
+}
+
+std::size_t ReduceScatterCall::chunk_elements(std::size_t chunk) const {
+  return std::min(chunk_length_, args_.count - chunk * chunk_length_);
+}
+
+Segments ReduceScatterCall::segments(std::size_t chunk) const {
+  return {.data = args_.send,
+          .type = type_,
+          .stride = args_.count,
+          .offset = chunk * chunk_length_,
+          .count = chunk_elements(chunk),
+          .factor = args_.pre_mul_sum.value,
+          .device_factor = args_.pre_mul_sum.device_pointer};
+}
+
+void ReduceScatterCall::launch(const Step& step) {
+  if (step.step == 0) {
+    launch_quantize(step);
+  } else if (step.step + 1 < step_count()) {
+    launch_reduce_requantize(step);
+  } else {
+    launch_reduce_finish(step);
+  }
+}
+
+void ReduceScatterCall::launch_quantize(const Step& step) {
+  const Topology& topology = comm_->topology;
+  check(quantize({.input = segments(step.chunk),
+                  .table = comm_->tables.first_phase,
+                  .message_count = first_peers(topology),
+                  .segments_per_message = path_ == GradientPath::two_levels ? topology.node_count : 1,
+                  .messages = {step.workspace.data() + layout_.first_send, layout_.first_stride},
+                  .codec = first_codec(topology, config()),
+                  .key = comm_->noise,
+                  .draw = draw_,
+                  .kind = first_kind(),
+                  .sender = comm_->rank,
+                  .chunk = static_cast<std::uint32_t>(step.chunk)},
+                 step.stream));
+}
+
+void ReduceScatterCall::launch_reduce_requantize(const Step& step) {
+  const Topology& topology = comm_->topology;
+  check(reduce_requantize({.input = segments(step.chunk),
+                           .own_table = comm_->tables.own_column,
+                           .received = {step.workspace.data() + layout_.first_receive, layout_.first_stride},
+                           .peer_count = topology.local_size - 1,
+                           .own_position = topology.local_rank,
+                           .received_codec = config().intra_codec(),
+                           .node_count = topology.node_count,
+                           .own_node = topology.node,
+                           .messages = {step.workspace.data() + layout_.second_send, layout_.second_stride},
+                           .own_partial = own_partial(step),
+                           .codec = config().inter_codec(),
+                           .key = comm_->noise,
+                           .draw = draw_,
+                           .sender = comm_->rank,
+                           .chunk = static_cast<std::uint32_t>(step.chunk),
+                           .error = comm_->error_flag()},
+                          step.stream));
+}
+
+void ReduceScatterCall::launch_reduce_finish(const Step& step) {
+  const Topology& topology = comm_->topology;
+  const bool two_levels = path_ == GradientPath::two_levels;
+  const std::size_t receive = two_levels ? layout_.second_receive : layout_.first_receive;
+  const std::size_t stride = two_levels ? layout_.second_stride : layout_.first_stride;
+  check(reduce_finish(
+      {.input = segments(step.chunk),
+       .own_partial = two_levels ? own_partial(step) : nullptr,
+       .own_segment = comm_->rank,
+       .received = {step.workspace.data() + receive, stride},
+       .message_count = two_levels ? topology.node_count - 1 : first_peers(topology),
+       .own_position = two_levels ? topology.node : comm_->rank,
+       .codec = two_levels ? config().inter_codec() : first_codec(topology, config()),
+       .out_factor = args_.kind == OpKind::avg ? 1.0f / static_cast<float>(topology.ranks) : 1.0f,
+       .output = args_.receive,
+       .chunk = static_cast<std::uint32_t>(step.chunk),
+       .kind = two_levels ? MessageKind::gradient_between_nodes : first_kind(),
+       .error = comm_->error_flag()},
+      step.stream));
+}
+
+void ReduceScatterCall::exchange(const Step& step) {
+  if (step.step + 1 == step_count()) return;
+  const Topology& topology = comm_->topology;
+  const RealNccl& real = real_nccl();
+  const bool first = step.step == 0;
+  const std::size_t length = chunk_elements(step.chunk);
+  const std::size_t bytes =
+      first ? message_bytes(length, path_ == GradientPath::two_levels ? topology.node_count : 1,
+                            first_codec(topology, config()))
+            : message_bytes(length, 1, config().inter_codec());
+  const std::size_t stride = first ? layout_.first_stride : layout_.second_stride;
+  std::byte* send = step.workspace.data() + (first ? layout_.first_send : layout_.second_send);
+  std::byte* receive = step.workspace.data() + (first ? layout_.first_receive : layout_.second_receive);
+  const std::uint32_t messages = first ? first_peers(topology) : topology.node_count - 1;
+  for (std::uint32_t message = 0; message < messages; ++message, send += stride, receive += stride) {
+    const auto peer =
+        static_cast<int>(first ? first_peer(topology, message) : second_peer(topology, message));
+    check(real.send(send, bytes, ncclUint8, peer, comm_->handle, step.stream));
+    check(real.recv(receive, bytes, ncclUint8, peer, comm_->handle, step.stream));
+  }
+}
+
+std::uint64_t ReduceScatterCall::sent_bytes() const {
+  const Topology& topology = comm_->topology;
+  std::uint64_t bytes = 0;
+  for (std::size_t chunk = 0; chunk < chunk_count(); ++chunk) {
+    const std::size_t length = chunk_elements(chunk);
+    const bool two_levels = path_ == GradientPath::two_levels;
+    bytes += first_peers(topology) *
+             message_bytes(length, two_levels ? topology.node_count : 1, first_codec(topology, config()));
+    if (two_levels) bytes += (topology.node_count - 1) * message_bytes(length, 1, config().inter_codec());
+  }
+  return bytes;
+}
+
+}  // namespace sdp4bit

@@ -1,0 +1,84 @@
+// Slots of atomics, and the thread that looks at them once a second.
+#include "plugin/watchdog.h"
+
+#include <csignal>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#include "plugin/options.h"
+
+namespace sdp4bit {
+namespace {
+
+std::int64_t now_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+struct Slot {
+  std::atomic<bool> taken{false};
+  std::atomic<std::int64_t> since{0};  // 0: not waiting
+  std::atomic<const char*> what{nullptr};
+  std::atomic<int> rank{-1}, device{-1};
+  std::atomic<bool> said{false};
+};
+
+// More waits at a time than this go unwatched.
+std::array<Slot, 64> slots;
+
+void look(std::int64_t limit) {
+  for (Slot& slot : slots) {
+    const std::int64_t since = slot.since.load(std::memory_order_acquire);
+    if (since == 0 || now_seconds() - since < limit || slot.said.exchange(true)) continue;
+    const LogScope scope({slot.rank.load(), slot.device.load()});
+    log_warn("waiting for %lld s: %s", static_cast<long long>(now_seconds() - since), slot.what.load());
+  }
+}
+
+}  // namespace
+
+WatchedWait::WatchedWait(const char* what, LogSubject subject) noexcept : slot_(-1) {
+  for (std::size_t i = 0; i < slots.size() && slot_ < 0; ++i) {
+    if (!slots[i].taken.exchange(true)) slot_ = static_cast<int>(i);
+  }
+  if (slot_ < 0) return;
+  Slot& slot = slots[static_cast<std::size_t>(slot_)];
+  slot.what.store(what);
+  slot.rank.store(subject.rank);
+  slot.device.store(subject.device);
+  slot.said.store(false);
+  slot.since.store(now_seconds(), std::memory_order_release);
+}
+
+WatchedWait::~WatchedWait() {
+  if (slot_ < 0) return;
+  slots[static_cast<std::size_t>(slot_)].since.store(0);
+  slots[static_cast<std::size_t>(slot_)].taken.store(false);
+}
+
+void start_watchdog() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const std::int64_t limit = config().watchdog;
+    if (limit == 0) return;
+    // The program's signals are for the program's threads.
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    // Detached: it holds nothing, and what it reads is never destroyed.
+    std::thread([limit] {
+      while (true) {
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        look(limit);
+      }
+    }).detach();
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  });
+}
+
+}  // namespace sdp4bit
