@@ -2,6 +2,7 @@
 // line.
 #include "report.h"
 
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -16,6 +17,11 @@ std::string number(const char* format, double value) {
 
 std::string number_or(const char* format, const std::optional<double>& value, const char* otherwise) {
   return value ? number(format, *value) : otherwise;
+}
+
+// JSON has no infinity.
+std::string json_number(const char* format, const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? number(format, *value) : "null";
 }
 
 std::string yes_or_no(const std::optional<bool>& value, const char* yes, const char* no,
@@ -64,11 +70,9 @@ void print_json_row(const Measurement& m) {
       "\"relative_error\": %s, \"maximum_error\": %s, \"ranks_agree\": %s}\n",
       name_of(m.which.collective), m.bytes, m.count, std::string(m.which.type.name).c_str(),
       name_of_operation(m).c_str(), m.which.in_place ? "true" : "false", m.seconds * 1e6,
-      m.algorithm_bandwidth * 1e-9, m.bus_bandwidth * 1e-9,
-      number_or("%.1f", m.bytes_in_node, "null").c_str(),
-      number_or("%.1f", m.bytes_between_nodes, "null").c_str(),
-      number_or("%.4f", m.bits_between_nodes, "null").c_str(),
-      number_or("%.6e", m.relative_error, "null").c_str(), number_or("%.6e", m.maximum_error, "null").c_str(),
+      m.algorithm_bandwidth * 1e-9, m.bus_bandwidth * 1e-9, json_number("%.1f", m.bytes_in_node).c_str(),
+      json_number("%.1f", m.bytes_between_nodes).c_str(), json_number("%.4f", m.bits_between_nodes).c_str(),
+      json_number("%.6e", m.relative_error).c_str(), json_number("%.6e", m.maximum_error).c_str(),
       yes_or_no(m.ranks_agree, "true", "false", "null").c_str());
 }
 

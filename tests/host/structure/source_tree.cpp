@@ -49,8 +49,12 @@ std::vector<SourceFile> files_below(const std::string& folder, const std::vector
   const fs::path root = PROJECT_ROOT;
   std::vector<SourceFile> files;
   if (!fs::exists(root / folder)) return files;
-  for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-    const std::string path = fs::relative(entry.path(), root).generic_string();
+  for (auto walk = fs::recursive_directory_iterator(root / folder);
+       walk != fs::recursive_directory_iterator(); ++walk) {
+    const fs::directory_entry& entry = *walk;
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory() && (name == "build" || name.starts_with('.'))) walk.disable_recursion_pending();
+    const std::string path = entry.path().lexically_relative(root).lexically_normal().generic_string();
     const bool wanted = std::any_of(extensions.begin(), extensions.end(),
                                     [&](const std::string& extension) { return path.ends_with(extension); });
     if (!entry.is_regular_file() || !wanted) continue;
