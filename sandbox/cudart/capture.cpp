@@ -162,15 +162,17 @@ bool capture_operation(Stream& stream, const OperationPtr& operation) {
   return true;
 }
 
-void refuse_capture(Stream& stream) {
+void refuse_capture_of(Stream& stream) {
   if (g_captures.load() == 0) return;
-  {
-    std::lock_guard lock(graph_mutex());
-    refuse_implicit(stream);
-    if (const auto capture = valid_capture_of(stream); capture != nullptr) {
-      invalidate(*capture, cudaErrorStreamCaptureUnsupported);
-    }
+  std::lock_guard lock(graph_mutex());
+  refuse_implicit(stream);
+  if (const auto capture = valid_capture_of(stream); capture != nullptr) {
+    invalidate(*capture, cudaErrorStreamCaptureUnsupported);
   }
+}
+
+void refuse_capture(Stream& stream) {
+  refuse_capture_of(stream);
   refuse_unsafe_call();
 }
 
@@ -255,6 +257,7 @@ void abandon_capture(Stream& stream) {
   std::lock_guard lock(graph_mutex());
   const auto capture = capture_of(stream);
   if (capture == nullptr) return;
+  dropped = capture;  // what the nodes hold goes after the lock
   capture->invalid = true;
   if (capture->origin.get() != &stream) return;
   finish(capture);

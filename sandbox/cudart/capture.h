@@ -15,6 +15,8 @@ bool capture_operation(Stream& stream, const OperationPtr& operation);
 
 /// Calls that cannot be part of a capture (waits, queries, copies that return when done).
 void refuse_capture(Stream& stream);
+/// Work that cannot become a node, but is no unsafe call elsewhere.
+void refuse_capture_of(Stream& stream);
 /// Device-wide waits: illegal while any stream of the device captures.
 void refuse_capture_on(Device& device);
 /// Calls that CUDA calls potentially unsafe: illegal in the thread, or everywhere, depending on the modes.

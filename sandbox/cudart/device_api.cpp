@@ -177,6 +177,31 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attr, int sr
   });
 }
 
+/// There is no driver below: whoever asks for one of its functions is told so.
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** funcPtr, unsigned int, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* driverStatus) {
+  return entry([&] {
+    require(symbol != nullptr && funcPtr != nullptr);
+    *funcPtr = nullptr;
+    if (driverStatus != nullptr) *driverStatus = cudaDriverEntryPointSymbolNotFound;
+    fail(cudaErrorNotSupported, "there is no driver, so no driver function %s", symbol);
+  });
+}
+
+cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** funcPtr, unsigned long long flags,
+                                    cudaDriverEntryPointQueryResult* driverStatus) {
+  return cudaGetDriverEntryPointByVersion(symbol, funcPtr, CUDART_VERSION, flags, driverStatus);
+}
+
+/// No profiler is ever attached.
+cudaError_t cudaProfilerStart(void) {
+  return entry([&] { enter(); });
+}
+
+cudaError_t cudaProfilerStop(void) {
+  return entry([&] { enter(); });
+}
+
 cudaError_t cudaGetLastError(void) {
   const cudaError_t code = cudaPeekAtLastError();
   forget_last_error();

@@ -57,7 +57,7 @@ void forget_last_error() {
   t_last_error = cudaSuccess;
 }
 
-cudaError_t refuse(const char* function) {
+int refuse(const char* function) {
   say("%s is not implemented", function);
   return remember(cudaErrorNotSupported);
 }

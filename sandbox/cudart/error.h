@@ -34,8 +34,9 @@ cudaError_t remember(cudaError_t code);
 cudaError_t last_error();
 void forget_last_error();
 
-/// Says that `function` is not implemented and returns cudaErrorNotSupported.
-cudaError_t refuse(const char* function);
+/// Says that `function` is not implemented and returns cudaErrorNotSupported, as an int: refused.cpp must not
+/// see CUDA's declarations.
+int refuse(const char* function);
 
 /// Every exported function is `return entry([&] { ... });`: nothing is thrown into the program.
 template <class Body>

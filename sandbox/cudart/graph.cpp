@@ -64,12 +64,10 @@ std::shared_ptr<Graph> Graph::clone() const {
     OperationPtr operation = node->operation;
     if (const auto* embedded = dynamic_cast<const ChildGraphOperation*>(operation.get());
         embedded != nullptr) {
-      auto child = embedded->child->clone();
-      graph_table().insert(child);
-      operation = std::make_shared<ChildGraphOperation>(std::move(child));
+      operation = std::make_shared<ChildGraphOperation>(embedded->child->clone());
     }
     twin[node.get()] = copy->add(std::move(operation), *node->device, {});
-    copy->cloned_from.push_back(node->id);
+    twin[node.get()]->cloned_from = node->id;
   }
   for (const auto& node : nodes) {
     for (const GraphNode* before : node->dependencies) twin[node.get()]->dependencies.push_back(twin[before]);
@@ -102,6 +100,14 @@ std::vector<GraphNode*> Graph::sorted() const {
 
 bool Graph::contains(const GraphNode* node) const {
   return node->graph == this;
+}
+
+ChildGraphOperation::ChildGraphOperation(std::shared_ptr<Graph> child_graph) : child(std::move(child_graph)) {
+  graph_table().insert(child);
+}
+
+ChildGraphOperation::~ChildGraphOperation() {
+  if (graph_table().find(child.get()) != nullptr) graph_table().remove(child.get());
 }
 
 GraphNode* resolve_node(cudaGraphNode_t handle) {

@@ -24,6 +24,7 @@ struct GraphNode {
   OperationPtr operation;
   Device* device = nullptr;
   std::vector<GraphNode*> dependencies;
+  std::uint64_t cloned_from = 0;  // the original's id, in a clone
 
   cudaGraphNode_t handle() { return reinterpret_cast<cudaGraphNode_t>(this); }
 };
@@ -51,14 +52,13 @@ class Graph : public std::enable_shared_from_this<Graph> {
 
   std::vector<std::shared_ptr<GraphNode>> nodes;
   UserObjectReferences user_objects;
-  /// The original's node id of each node of a clone has the same index in `nodes`.
-  std::vector<std::uint64_t> cloned_from;
 };
 
 /// A node that executes an embedded graph.
 class ChildGraphOperation final : public Operation {
  public:
-  explicit ChildGraphOperation(std::shared_ptr<Graph> child_graph) : child(std::move(child_graph)) {}
+  explicit ChildGraphOperation(std::shared_ptr<Graph> child_graph);
+  ~ChildGraphOperation() override;
   cudaGraphNodeType type() const override { return cudaGraphNodeTypeGraph; }
   cudaError_t execute(Device&) const override { return cudaSuccess; }  // expanded when instantiated
   const std::shared_ptr<Graph> child;

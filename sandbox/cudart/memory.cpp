@@ -96,6 +96,7 @@ cudaError_t cudaFree(void* devPtr) {
     Device& owner = device_at(found->device);
     owner.synchronize();
     owner.check();
+    forget_pool_memory(devPtr);
     space().release(devPtr);
   });
 }

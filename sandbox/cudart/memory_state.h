@@ -32,4 +32,7 @@ void copy_bytes(void* destination, const void* source, std::size_t bytes);
 void copy_written_state(void* destination, const void* source, std::size_t bytes);
 void mark_written(void* address, std::size_t bytes);
 
+/// Memory of a pool was released by cudaFree.
+void forget_pool_memory(const void* address);
+
 }  // namespace sandbox::cudart

@@ -164,7 +164,7 @@ void enqueue(Stream& stream, OperationPtr operation) {
 
 CompletionPtr enqueue_now(Stream& stream, OperationPtr operation, Completions after) {
   stream.device.check();
-  refuse_capture(stream);
+  refuse_capture_of(stream);
   return stream.submit(std::move(operation), stream.device, std::move(after));
 }
 
