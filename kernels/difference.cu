@@ -32,6 +32,13 @@ __device__ __forceinline__ void add_codes(float (&value)[kBlock],
   }
 }
 
+/// Chunks are staged with their padding, which travels too.
+template <typename T>
+__device__ __forceinline__ unsigned staged_size(unsigned size) {
+  constexpr unsigned kUnit = kMessageAlign / sizeof(T);
+  return (size + kUnit - 1) / kUnit * kUnit;
+}
+
 /// Grid: tiles of the chunk, strided.
 template <typename T, unsigned Bits>
 __global__ void __launch_bounds__(kThreads)
@@ -80,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
     add_codes<Bits>(before, words, scale);
     if (entry) store_block(entry + begin, before, size);
     if (replica) store_block(replica + begin, before, size);
-    if (staged) store_block(staged + begin, before, size);
+    if (staged) store_block(staged + begin, before, staged_size<T>(size));
   }
 }
 
@@ -125,7 +132,7 @@ __global__ void __launch_bounds__(kThreads)
     add_codes<Bits>(value, words, valid ? load_scale(segment, layout, begin) : float_from_bits(kNanBits));
     if (entry) store_block(entry + begin, value, size);
     store_block(receive + begin, value, size);
-    if (staged) store_block(staged + begin, value, size);
+    if (staged) store_block(staged + begin, value, staged_size<T>(size));
   }
 }
 

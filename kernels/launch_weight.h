@@ -79,9 +79,9 @@ struct EncodeDifferenceArgs {
   void* replica = nullptr;  // gets the entry's new values: own slice of the receive buffer, also where it is
                             // `shard`; nullptr: not written
   std::byte* staged =
-      nullptr;   // likewise: the chunk's place in a message of the exchange in the node, or nullptr
-  NoiseKey key;  // of stochastic codecs
-  Draw draw;
+      nullptr;        // likewise: the chunk's place in a message of the exchange in the node, or nullptr
+  NoiseKey key = {};  // of stochastic codecs
+  Draw draw = {};
 };
 cudaError_t encode_difference(const EncodeDifferenceArgs& args, cudaStream_t stream);
 
@@ -93,7 +93,7 @@ struct SealDifferenceArgs {
   WeightSums* sums = nullptr;  // zero before the first chunk
   std::uint32_t slot = 0;
   std::uint32_t sender = 0;  // rank in the communicator
-  Draw draw;                 // without a counter: 0
+  Draw draw = {};            // without a counter: 0
   std::byte* message = nullptr;
   std::byte* staged_header = nullptr;  // a second copy, for the exchange in the node; may be nullptr
 };

@@ -31,11 +31,14 @@ __global__ void __launch_bounds__(kSumThreads)
   const WeightSums chunk_sums = sum_maxima(args.maxima, groups);
   if (threadIdx.x != 0) return;
   const WeightChunk& chunk = args.chunk;
-  const WeightSums sums{args.sums->difference + chunk_sums.difference, args.sums->weight + chunk_sums.weight};
-  *args.sums = sums;
-  const bool is_last = chunk.offset + chunk.count == chunk.shard;
-  MessageHeader header = weight_header(MessageKind::weight_difference, chunk, args.sender, args.slot,
-                                       is_last ? size_flags(sums.difference, sums.weight) : 0u);
+  std::uint32_t flags = 0;
+  if (args.sums) {
+    const WeightSums sums{args.sums->difference + chunk_sums.difference,
+                          args.sums->weight + chunk_sums.weight};
+    *args.sums = sums;
+    if (chunk.offset + chunk.count == chunk.shard) flags = size_flags(sums.difference, sums.weight);
+  }
+  MessageHeader header = weight_header(MessageKind::weight_difference, chunk, args.sender, args.slot, flags);
   header.draw = args.draw.counter ? *args.draw.counter + args.draw.offset : 0;
   *reinterpret_cast<MessageHeader*>(args.message) = header;
   if (args.staged_header) *reinterpret_cast<MessageHeader*>(args.staged_header) = header;

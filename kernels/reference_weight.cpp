@@ -25,6 +25,10 @@ std::vector<float> read_entry(const std::byte* entry, const WeightChunk& chunk) 
   return values;
 }
 
+std::size_t staged_elements(const WeightChunk& chunk) {
+  return staged_chunk_bytes(chunk.count, chunk.type) / element_bytes(chunk.type);
+}
+
 /// Without a change of any bit.
 void copy_elements(ElementType type, void* to, std::size_t to_index, const void* from, std::size_t from_index,
                    std::size_t count) {
@@ -100,18 +104,25 @@ void encode_difference(const EncodeDifferenceArgs& args) {
     const float after = before[i] + decoded[i];
     if (args.entry) store_element(chunk.type, args.entry, chunk.offset + i, after);
     if (args.replica) store_element(chunk.type, args.replica, chunk.offset + i, after);
-    if (args.staged) store_element(chunk.type, args.staged, i, after);
+  }
+  // Its padding travels too.
+  for (std::size_t i = 0; args.staged && i < staged_elements(chunk); ++i) {
+    store_element(chunk.type, args.staged, i, before[i] + decoded[i]);
   }
 }
 
 void seal_difference(const SealDifferenceArgs& args) {
   const WeightChunk& chunk = args.chunk;
-  const WeightSums sums = sum_maxima(args.maxima, group_count(chunk.count, chunk.codec));
-  args.sums->difference += sums.difference;
-  args.sums->weight += sums.weight;
-  const bool is_last = chunk.offset + chunk.count == chunk.shard;
-  MessageHeader header = weight_header(MessageKind::weight_difference, chunk, args.sender, args.slot,
-                                       is_last ? size_flags(args.sums->difference, args.sums->weight) : 0u);
+  std::uint32_t flags = 0;
+  if (args.sums) {
+    const WeightSums sums = sum_maxima(args.maxima, group_count(chunk.count, chunk.codec));
+    args.sums->difference += sums.difference;
+    args.sums->weight += sums.weight;
+    if (chunk.offset + chunk.count == chunk.shard) {
+      flags = size_flags(args.sums->difference, args.sums->weight);
+    }
+  }
+  MessageHeader header = weight_header(MessageKind::weight_difference, chunk, args.sender, args.slot, flags);
   header.draw = draw_number(args.draw);
   std::memcpy(args.message, &header, sizeof header);
   if (args.staged_header) std::memcpy(args.staged_header, &header, sizeof header);
@@ -137,11 +148,12 @@ void add_difference(const AddDifferenceArgs& args) {
                                      : nullptr;
     const std::vector<float> before = read_entry(entry, chunk);
     const std::vector<float> decoded = decode_segment(message + sizeof header, chunk.count, chunk.codec);
-    for (std::size_t i = 0; i < chunk.count; ++i) {
+    for (std::size_t i = 0; i < staged_elements(chunk); ++i) {
       const float after = valid ? before[i] + decoded[i] : float_from_bits(kNanBits);
+      if (staged) store_element(chunk.type, staged, i, after);
+      if (i >= chunk.count) continue;
       if (entry) store_element(chunk.type, entry, chunk.offset + i, after);
       store_element(chunk.type, args.receive, args.senders[m] * chunk.shard + chunk.offset + i, after);
-      if (staged) store_element(chunk.type, staged, i, after);
     }
   }
 }

@@ -245,6 +245,10 @@ void wait_bounded(CommState& comm, const Event& event, const char* what) {
   poll(comm, what, [&](ncclResult_t) { return event.finished(); });
 }
 
+void wait_bounded(CommState& comm, const std::function<bool()>& reached, const char* what) {
+  poll(comm, what, [&](ncclResult_t) { return reached(); });
+}
+
 void wait_ready(CommState& comm) {
   poll(comm, "a communicator that does not block",
        [](ncclResult_t state) { return state != ncclInProgress; });

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <functional>
 #include <memory>
 
 #include "plugin/comm_state.h"
@@ -32,6 +33,8 @@ void read_handshake(CommState& comm);
 /// Sleeps until the event is reached. Throws when the communicator failed or was aborted, or after a very
 /// long time.
 void wait_bounded(CommState& comm, const Event& event, const char* what);
+/// The same for what a kernel writes to pinned memory.
+void wait_bounded(CommState& comm, const std::function<bool()>& reached, const char* what);
 /// Sleeps until a communicator that does not block is ready.
 void wait_ready(CommState& comm);
 

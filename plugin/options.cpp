@@ -204,6 +204,7 @@ constexpr Words<CodecName, 4> kGradientCodecs{{{{"int4-sr", {4, Rounding::stocha
                                                 {"int8-rn", {8, Rounding::nearest}}}}};
 constexpr Words<CodecName, 2> kWeightCodecs{
     {{{"int4", {4, Rounding::nearest}}, {"int8", {8, Rounding::nearest}}}}};
+constexpr Words<std::uint32_t, 3> kDirectBits{{{{"0", 0}, {"8", 8}, {"4", 4}}}};
 constexpr Words<ScaleType, 2> kScales{{{{"fp32", ScaleType::float32}, {"bf16", ScaleType::bfloat16}}}};
 constexpr Words<WeightLedger, 3> kLedgers{
     {{{"node", WeightLedger::node}, {"full", WeightLedger::full}, {"off", WeightLedger::off}}}};
@@ -300,6 +301,10 @@ const std::array kTable{
         "most memory of all ledgers of a communicator"),
     row<&Config::weight_refresh, parse_number32, print_number>(
         "SDP4BIT_WEIGHT_REFRESH", "a number; 0: never", kWire, "rounds of differences before a native one"),
+    words<&Config::weight_direct, kDirectBits>("SDP4BIT_WEIGHT_DIRECT", "0, 8, 4", kWire,
+                                               "bits of stateless coding for bf16 and fp16 weights that the "
+                                               "ledger does not take; 4 costs accuracy and is for "
+                                               "comparison only; 0: native"),
     words<&Config::own_shard, kOwnShards>(
         "SDP4BIT_OWN_SHARD", "auto, replica, exact", kWire,
         "what the owner of a shard keeps: what the others hold, or its exact values"),

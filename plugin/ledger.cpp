@@ -1,0 +1,72 @@
+// Memory of a weight class; see ledger.h.
+#include "plugin/ledger.h"
+
+#include <algorithm>
+
+namespace sdp4bit {
+
+std::uint64_t Ledger::needed_bytes(std::uint32_t slots) const {
+  return std::uint64_t{shape_.place_count} * slots * entry_bytes(shape_.count, shape_.type);
+}
+
+bool Ledger::allocate(std::uint32_t slots, std::uint64_t bytes_left) {
+  slots_ = slots;
+  const std::uint64_t bytes = needed_bytes(slots);
+  if (entries_.bytes() != bytes) {
+    entries_.reset();
+    if (bytes <= bytes_left) entries_ = DeviceBuffer::try_allocate(bytes);
+  }
+  refused_ = !entries_;
+  needs_zeroing_ = !refused_;
+  return !refused_;
+}
+
+void Ledger::restart() {
+  table_.clear();
+  for (Kept& sample : samples_) sample.known = false;
+  slots_ = 0;
+}
+
+void Ledger::release() {
+  restart();
+  samples_.clear();
+  entries_.reset();
+}
+
+std::byte* Ledger::own_entry(std::uint32_t slot) const {
+  const std::size_t number = std::size_t{shape_.own_place} * slots_ + slot;
+  return entries_.data() + number * entry_bytes(shape_.count, shape_.type);
+}
+
+SlotTable::Found Ledger::find_slot(const void* receive) {
+  return table_.find(receive, slots_ != 0 ? slots_ : SlotTable::kMost);
+}
+
+Ledger::Sample Ledger::take_sample(std::uint32_t slot, bool seen) {
+  auto kept = std::find_if(samples_.begin(), samples_.end(), [&](const Kept& k) { return k.slot == slot; });
+  if (kept == samples_.end()) {
+    if (samples_.size() < kMostSamples) {
+      DeviceBuffer memory =
+          DeviceBuffer::try_allocate(sample_bytes(shape_.count, shape_.group_size, shape_.type));
+      if (!memory) return {};  // says "not small": the class then stays native
+      kept = samples_.insert(samples_.end(), Kept{.memory = std::move(memory)});
+    } else {
+      kept = std::min_element(samples_.begin(), samples_.end(),
+                              [](const Kept& a, const Kept& b) { return a.last_use < b.last_use; });
+    }
+    kept->known = false;
+  }
+  const bool known = kept->known && seen;
+  kept->slot = slot;
+  kept->last_use = ++uses_;
+  kept->known = true;
+  return {kept->memory.data(), known};
+}
+
+void Ledger::prepare(cudaStream_t stream) {
+  if (!needs_zeroing_) return;
+  check(cudaMemsetAsync(entries_.data(), 0, entries_.bytes(), stream));
+  needs_zeroing_ = false;
+}
+
+}  // namespace sdp4bit

@@ -1,0 +1,176 @@
+// Steps of a difference call; see weight_difference.h.
+#include "plugin/weight_difference.h"
+
+#include <algorithm>
+
+#include "plugin/comm_state.h"
+#include "plugin/real_nccl.h"
+
+namespace sdp4bit {
+
+void DifferenceCall::set(const DifferencePlan& plan) {
+  plan_ = plan;
+  const Topology& topology = plan.comm->topology;
+  const WeightChunk& shard = plan.shard;
+  chunk_length_ = weight_chunk_length(shard.shard, shard.type, plan.tables->path, shard.codec, topology,
+                                      config().workspace);
+}
+
+std::size_t DifferenceCall::chunk_count() const {
+  return (plan_.shard.shard + chunk_length_ - 1) / chunk_length_;
+}
+
+WeightChunk DifferenceCall::chunk_of(std::size_t chunk) const {
+  WeightChunk part = plan_.shard;
+  part.chunk = static_cast<std::uint32_t>(chunk);
+  part.offset = chunk * chunk_length_;
+  part.count = std::min(chunk_length_, part.shard - part.offset);
+  return part;
+}
+
+WeightLayout DifferenceCall::layout_of(std::size_t chunk) const {
+  return weight_layout(chunk_of(chunk).count, plan_.shard.type, plan_.tables->path, plan_.shard.codec,
+                       plan_.comm->topology);
+}
+
+void DifferenceCall::launch(const Step& step) {
+  if (step.step == 0) {
+    launch_encode(step);
+    return;
+  }
+  if (step.step == 1) launch_add(step);
+  if (step.step == 2) launch_scatter(step);
+  if (step.step + 1 < step_count() || step.chunk + 1 < chunk_count()) return;
+  if (plan_.words) launch_publish(step);
+  if (!plan_.replica) keep_exact(step);
+}
+
+void DifferenceCall::launch_encode(const Step& step) {
+  const WeightLayout layout = layout_of(step.chunk);
+  const CommState& comm = *plan_.comm;
+  std::byte* const workspace = step.workspace.data();
+  const WeightChunk chunk = chunk_of(step.chunk);
+  const auto senders = static_cast<std::uint32_t>(plan_.tables->holdings.size());
+  const std::uint32_t place = plan_.tables->own_place;
+  std::byte* const staged = has_second_exchange() ? workspace + layout.staged : nullptr;
+  auto* const maxima = reinterpret_cast<GroupMaxima*>(workspace + layout.maxima);
+  std::byte* const own_slice =
+      static_cast<std::byte*>(plan_.args.receive) + comm.rank * chunk.shard * element_bytes(chunk.type);
+  plan_.tables->upload(step.stream);
+  check(encode_difference(
+      {.chunk = chunk,
+       .shard = plan_.args.send,
+       .entry = plan_.own_entry,
+       .message = workspace + layout.message,
+       .maxima = maxima,
+       .replica = plan_.replica ? own_slice : nullptr,
+       .staged = staged ? staged + staged_chunk_offset(senders, place, chunk.count, chunk.type) : nullptr},
+      step.stream));
+  check(seal_difference({.chunk = chunk,
+                         .maxima = maxima,
+                         .sums = plan_.words ? &plan_.words->sums : nullptr,
+                         .slot = plan_.slot,
+                         .sender = comm.rank,
+                         .message = workspace + layout.message,
+                         .staged_header = staged ? staged + place * sizeof(MessageHeader) : nullptr},
+                        step.stream));
+}
+
+void DifferenceCall::launch_add(const Step& step) {
+  const WeightLayout layout = layout_of(step.chunk);
+  const CommState& comm = *plan_.comm;
+  std::byte* const workspace = step.workspace.data();
+  const bool full = plan_.tables->path == WeightPath::full;
+  check(add_difference({.chunk = chunk_of(step.chunk),
+                        .messages = {workspace + layout.received, layout.message_stride},
+                        .message_count = static_cast<std::uint32_t>(plan_.tables->message_senders.size()),
+                        .skipped = full ? comm.rank : ~0u,
+                        .senders = plan_.tables->device_senders(),
+                        .places = plan_.tables->device_places(),
+                        .ledger = plan_.ledger,
+                        .receive = plan_.args.receive,
+                        .staging = has_second_exchange() ? workspace + layout.staged : nullptr,
+                        .staged_senders = static_cast<std::uint32_t>(plan_.tables->holdings.size()),
+                        .error = comm.error_flag()},
+                       step.stream));
+}
+
+void DifferenceCall::launch_scatter(const Step& step) {
+  const WeightLayout layout = layout_of(step.chunk);
+  check(scatter_shards({.chunk = chunk_of(step.chunk),
+                        .messages = {step.workspace.data() + layout.arriving, layout.staged_stride},
+                        .message_count = static_cast<std::uint32_t>(plan_.tables->local_peers.size()),
+                        .senders_per_message = static_cast<std::uint32_t>(plan_.tables->holdings.size()),
+                        .senders = plan_.tables->device_staged(),
+                        .receive = plan_.args.receive,
+                        .error = plan_.comm->error_flag()},
+                       step.stream));
+}
+
+void DifferenceCall::launch_publish(const Step& step) {
+  const WeightLayout layout = layout_of(step.chunk);
+  const std::byte* const workspace = step.workspace.data();
+  PublishArgs args{.tables = {}, .class_call = plan_.shard.class_call, .words = plan_.words};
+  args.tables[0] = {.data = workspace + layout.received,
+                    .row_stride = layout.message_stride,
+                    .rows = static_cast<std::uint32_t>(plan_.tables->message_senders.size())};
+  if (plan_.tables->path == WeightPath::node) {
+    args.tables[1] = {.data = workspace + layout.message, .rows = 1};
+    args.tables[2] = {.data = workspace + layout.arriving,
+                      .row_stride = layout.staged_stride,
+                      .rows = static_cast<std::uint32_t>(plan_.tables->local_peers.size()),
+                      .columns = static_cast<std::uint32_t>(plan_.tables->holdings.size())};
+  }
+  check(publish_words(args, step.stream));
+}
+
+/// Out of place, the own slice is written whatever the owner keeps.
+void DifferenceCall::keep_exact(const Step& step) {
+  const std::size_t bytes = plan_.shard.shard * element_bytes(plan_.shard.type);
+  std::byte* const own_slice = static_cast<std::byte*>(plan_.args.receive) + plan_.comm->rank * bytes;
+  if (own_slice == plan_.args.send) return;
+  check(cudaMemcpyAsync(own_slice, plan_.args.send, bytes, cudaMemcpyDeviceToDevice, step.stream));
+}
+
+void DifferenceCall::exchange(const Step& step) {
+  const WeightLayout layout = layout_of(step.chunk);
+  const WeightTables& tables = *plan_.tables;
+  const RealNccl& real = real_nccl();
+  std::byte* const workspace = step.workspace.data();
+  const WeightChunk chunk = chunk_of(step.chunk);
+  const auto swap = [&](const std::byte* send, std::byte* receive, std::size_t bytes, std::uint32_t peer) {
+    check(real.send(send, bytes, ncclUint8, static_cast<int>(peer), plan_.comm->handle, step.stream));
+    check(real.recv(receive, bytes, ncclUint8, static_cast<int>(peer), plan_.comm->handle, step.stream));
+  };
+  if (step.step == 0 && tables.path == WeightPath::full) {
+    check(real.all_gather(workspace + layout.message, workspace + layout.received, layout.message_stride,
+                          ncclUint8, plan_.comm->handle, step.stream));
+  } else if (step.step == 0) {
+    const std::size_t bytes = message_bytes(chunk.count, 1, chunk.codec);
+    for (std::size_t i = 0; i < tables.message_senders.size(); ++i) {
+      swap(workspace + layout.message, workspace + layout.received + i * layout.message_stride, bytes,
+           tables.message_senders[i]);
+    }
+  } else if (step.step == 1) {
+    const std::size_t bytes = staged_message_bytes(tables.holdings.size(), chunk.count, chunk.type);
+    for (std::size_t i = 0; i < tables.local_peers.size(); ++i) {
+      swap(workspace + layout.staged, workspace + layout.arriving + i * layout.staged_stride, bytes,
+           tables.local_peers[i]);
+    }
+  }
+}
+
+std::uint64_t DifferenceCall::sent_bytes() const {
+  std::uint64_t bytes = 0;
+  for (std::size_t chunk = 0; chunk < chunk_count(); ++chunk) {
+    const std::size_t length = chunk_of(chunk).count;
+    const std::size_t receivers =
+        plan_.tables->path == WeightPath::full ? plan_.comm->ranks - 1 : plan_.tables->message_senders.size();
+    bytes += receivers * message_bytes(length, 1, plan_.shard.codec) +
+             plan_.tables->local_peers.size() *
+                 staged_message_bytes(plan_.tables->holdings.size(), length, plan_.shard.type);
+  }
+  return bytes;
+}
+
+}  // namespace sdp4bit

@@ -1,0 +1,62 @@
+// Records of native gathers; see weight_record.h.
+#include "plugin/weight_record.h"
+
+#include "plugin/comm_state.h"
+#include "plugin/real_nccl.h"
+
+namespace sdp4bit {
+
+void RecordCall::set(const RecordPlan& plan) {
+  plan_ = plan;
+  layout_ = record_layout(plan.shard.shard, plan.shard.codec.group_size, plan.comm->ranks);
+}
+
+void RecordCall::launch(const Step& step) {
+  std::byte* const workspace = step.workspace.data();
+  const WeightChunk& shard = plan_.shard;
+  if (step.step == 0) {
+    plan_.tables->upload(step.stream);
+    plan_.ledger->prepare(step.stream);
+    auto* const maxima = reinterpret_cast<GroupMaxima*>(workspace + layout_.maxima);
+    if (plan_.compares && plan_.sample.data) {
+      check(compare_sample({.type = shard.type,
+                            .group_size = shard.codec.group_size,
+                            .shard_count = shard.shard,
+                            .shard = plan_.args.send,
+                            .sample = plan_.sample.data,
+                            .known = plan_.sample.known,
+                            .maxima = maxima},
+                           step.stream));
+    }
+    const bool compared = plan_.compares && plan_.sample.known;
+    check(write_record({.chunk = shard,
+                        .maxima = compared ? maxima : nullptr,
+                        .maxima_count = sample_group_count(shard.shard, shard.codec.group_size),
+                        .flags = plan_.flags,
+                        .slot = plan_.slot,
+                        .slot_count = plan_.slot_count,
+                        .sender = plan_.comm->rank,
+                        .record = workspace + layout_.own},
+                       step.stream));
+    return;
+  }
+  check(set_entries({.chunk = shard,
+                     .records = workspace + layout_.all,
+                     .ranks = plan_.comm->ranks,
+                     .all_ready = reinterpret_cast<std::uint32_t*>(workspace + layout_.all_ready),
+                     .senders = plan_.tables->device_holdings(),
+                     .sender_count = static_cast<std::uint32_t>(plan_.tables->holdings.size()),
+                     .receive = plan_.args.receive,
+                     .ledger = plan_.flags & kReady ? plan_.ledger->entries() : nullptr,
+                     .words = plan_.words,
+                     .error = plan_.comm->error_flag()},
+                    step.stream));
+}
+
+void RecordCall::exchange(const Step& step) {
+  if (step.step != 0) return;
+  check(real_nccl().all_gather(step.workspace.data() + layout_.own, step.workspace.data() + layout_.all,
+                               sizeof(MessageHeader), ncclUint8, plan_.comm->handle, step.stream));
+}
+
+}  // namespace sdp4bit
