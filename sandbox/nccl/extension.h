@@ -1,4 +1,19 @@
-/* What the NCCL stand-in offers beyond NCCL: counted traffic. C99; exported by the sandbox's libnccl.so.2. */
+/* What the NCCL stand-in offers beyond NCCL: counted traffic and the nodes it counts by. C99; exported by the
+ * sandbox's libnccl.so.2.
+ *
+ * What is counted. Sends count what they send. Collectives count the least that a hierarchical NCCL would put
+ * on the links, however the stand-in moves the data, so that a comparison never makes native NCCL look worse
+ * than it is: AllGather      each shard crosses once to each other node, to the rank with the owner's place
+ * in its node (modulo the node's size), which passes it on to the others there; in its own node the owner
+ * sends it ReduceScatter  the same way backwards: each node reduces its part of a remote segment in the rank
+ * with the segment owner's place, which sends one partial result AllReduce      as a ReduceScatter and an
+ * AllGather of count / ranks elements (uneven where it does not divide) Broadcast, Reduce   once to (from)
+ * each other node, then in the node; AlltoAll, Gather, Scatter: rank to rank Nothing is counted from a rank
+ * to itself, nor for operations that ended in an error.
+ *
+ * Which ranks share a node: NCCL_HOSTID, else host name and boot id; SANDBOX_NODES divides the devices of a
+ * host
+ * (`2`: equal blocks, `3,1`: ranks of each node, `map:0,1,0`: node of each device). */
 #ifndef SANDBOX_NCCL_EXTENSION_H
 #define SANDBOX_NCCL_EXTENSION_H
 
@@ -10,18 +25,33 @@
 extern "C" {
 #endif
 
-/* Bytes that left this process's ranks since the last reset: what a ring- or pairwise-optimal NCCL would put on the
- * links, counted as the payload that the collective's definition must move from rank to rank. */
+/* Bytes that left this process's ranks since the last reset. With one rank per process that is what the rank
+ * sent; with several, the sum over them. */
 typedef struct {
   uint64_t bytes_in_node;       /* sender and receiver share a node */
   uint64_t bytes_between_nodes; /* they do not */
-  uint64_t operations;          /* collectives and point-to-point operations executed */
+  uint64_t operations; /* collectives and point-to-point operations executed by this process's ranks */
 } sandboxNcclTraffic;
 
 void sandboxNcclGetTraffic(sandboxNcclTraffic* total);
+/* Also clears the calls, and the pairs whose sender is a rank of this process. */
 void sandboxNcclResetTraffic(void);
-/* Bytes sent by `sender` to `receiver` of a communicator since its creation or the last reset. */
+/* Bytes sent by `sender` to `receiver` of a communicator since its creation or the last reset; any pair, also
+ * of other processes. Up to date when the operation is done on the ranks' streams. */
 uint64_t sandboxNcclPairBytes(ncclComm_t comm, int sender, int receiver);
+
+/* One kind of call, by function, count and type, and what this process's ranks sent in all of them. */
+typedef struct {
+  char call[96]; /* such as "ReduceScatter(count 1000, float, sum)" */
+  uint64_t calls, bytes_in_node, bytes_between_nodes;
+} sandboxNcclCall;
+
+/* Fills up to `capacity` records and returns how many there are. */
+size_t sandboxNcclGetCalls(sandboxNcclCall* records, size_t capacity);
+
+/* Node of a rank, numbered by lowest rank; -1 for a rank that is none. */
+int sandboxNcclNode(ncclComm_t comm, int rank);
+
 /* Prints a table of pairs and of calls to stdout; SANDBOX_NCCL_TRAFFIC=1 does so at exit. */
 void sandboxNcclPrintTraffic(void);
 
