@@ -1,11 +1,10 @@
 // How a gradient travels, top to bottom:
 //
-//   two levels   quantize (8 bits) -> exchange in the node -> reduce_requantize (4 bits) -> exchange between
-//   nodes
-//                -> reduce_finish
+//   two levels   quantize (8 bits) -> exchange in the node -> reduce_requantize (4 bits)
+//                -> exchange between nodes -> reduce_finish
 //   one level    quantize -> exchange with all ranks -> reduce_finish; 8 bits on one node, else 4
 //
-// Every length and offset below is a function of (count, type, topology, options): equal on all ranks.
+// Who sends what to whom, and where it lies, is in gradient_layout.cpp.
 #include "plugin/reduce_scatter.h"
 
 #include <algorithm>
@@ -13,106 +12,19 @@
 #include "plugin/real_nccl.h"
 
 namespace sdp4bit {
-namespace {
-
-constexpr std::size_t kAreaAlign = 256;
-
-std::uint32_t first_peers(const Topology& topology) {
-  return topology.two_levels() ? topology.local_size - 1 : topology.ranks - 1;
-}
-
-Codec first_codec(const Topology& topology, const Config& config) {
-  return gradient_path(topology) == GradientPath::one_level ? config.inter_codec() : config.intra_codec();
-}
-
-/// The rank that sends to us, and that we send to, as the `message`-th of the first exchange.
-std::uint32_t first_peer(const Topology& topology, std::uint32_t message) {
-  if (!topology.two_levels()) return message + (message >= topology.rank);
-  return topology.rank_at(topology.node, message + (message >= topology.local_rank));
-}
-
-std::uint32_t second_peer(const Topology& topology, std::uint32_t message) {
-  return topology.rank_at(message + (message >= topology.node), topology.local_rank);
-}
-
-}  // namespace
-
-GradientPath gradient_path(const Topology& topology) {
-  if (topology.node_count == 1) return GradientPath::one_node;
-  return topology.two_levels() ? GradientPath::two_levels : GradientPath::one_level;
-}
-
-GradientLayout gradient_layout(std::size_t length, const Topology& topology, const Config& config) {
-  GradientLayout layout;
-  const auto area = [&](std::size_t bytes) {
-    const std::size_t offset = layout.bytes;
-    layout.bytes += round_up(bytes, kAreaAlign);
-    return offset;
-  };
-  const bool two_levels = topology.two_levels();
-  const std::uint32_t segments = two_levels ? topology.node_count : 1;
-  layout.first_stride =
-      round_up(message_bytes(length, segments, first_codec(topology, config)), kMessageAlign);
-  layout.first_send = area(layout.first_stride * first_peers(topology));
-  layout.first_receive = area(layout.first_stride * first_peers(topology));
-  if (two_levels) {
-    layout.second_stride = round_up(message_bytes(length, 1, config.inter_codec()), kMessageAlign);
-    layout.own_partial = area(padded_count(length) * sizeof(float));
-    layout.second_send = area(layout.second_stride * (topology.node_count - 1));
-    layout.second_receive = area(layout.second_stride * (topology.node_count - 1));
-  }
-  return layout;
-}
-
-std::size_t gradient_chunk_length(std::size_t count, const Topology& topology, const Config& config) {
-  const auto fits = [&](std::size_t length) {
-    return gradient_layout(length, topology, config).bytes <= config.workspace;
-  };
-  if (fits(count)) return count;
-  const std::size_t unit = std::max<std::size_t>(config.gradient_group, kBlock);
-  std::size_t most = 0;  // units that fit
-  for (std::size_t low = 1, high = count / unit + 1; low <= high;) {
-    const std::size_t middle = low + (high - low) / 2;
-    if (fits(middle * unit)) {
-      most = middle;
-      low = middle + 1;
-    } else {
-      high = middle - 1;
-    }
-  }
-  if (most == 0) return 0;
-  // Equal chunks rather than full ones and a rest.
-  const std::size_t chunks = (count + most * unit - 1) / (most * unit);
-  return round_up((count + chunks - 1) / chunks, unit);
-}
 
 void upload_segment_tables(CommState& comm, cudaStream_t stream) {
-  const Topology& topology = comm.topology;
-  std::vector<std::uint32_t> table;
-  for (std::uint32_t message = 0; message < first_peers(topology); ++message) {
-    const std::uint32_t peer = first_peer(topology, message);
-    if (!topology.two_levels()) {
-      table.push_back(peer);
-      continue;
-    }
-    const std::uint32_t local = message + (message >= topology.local_rank);
-    for (std::uint32_t node = 0; node < topology.node_count; ++node)
-      table.push_back(topology.rank_at(node, local));
-  }
-  const std::size_t first = table.size();
-  if (topology.two_levels()) {
-    for (std::uint32_t node = 0; node < topology.node_count; ++node) {
-      table.push_back(topology.rank_at(node, topology.local_rank));
-    }
-  }
+  const std::vector<std::uint32_t> first = first_segments(comm.topology);
+  const std::vector<std::uint32_t> own = own_column(comm.topology);
   SegmentTables& tables = comm.tables;
-  const std::size_t bytes = table.size() * sizeof(std::uint32_t);
+  const std::size_t bytes = (first.size() + own.size()) * sizeof(std::uint32_t);
   tables.memory = DeviceBuffer(bytes);
   tables.source = PinnedBuffer(bytes);
-  std::copy(table.begin(), table.end(), tables.source.as<std::uint32_t>());
+  const auto end_of_first = std::copy(first.begin(), first.end(), tables.source.as<std::uint32_t>());
+  std::copy(own.begin(), own.end(), end_of_first);
   check(cudaMemcpyAsync(tables.memory.data(), tables.source.data(), bytes, cudaMemcpyHostToDevice, stream));
   tables.first_phase = tables.memory.as<std::uint32_t>();
-  tables.own_column = tables.first_phase + first;
+  tables.own_column = tables.first_phase + first.size();
 }
 
 void ReduceScatterCall::set(std::shared_ptr<CommState> comm, const ReduceScatterArgs& args) {

@@ -11,6 +11,7 @@
 
 #include "kernels/launch.h"
 #include "plugin/comm_state.h"
+#include "plugin/gradient_layout.h"
 #include "plugin/phased_call.h"
 
 namespace sdp4bit {
@@ -26,24 +27,6 @@ struct ReduceScatterArgs {
   PreMulSum pre_mul_sum;
   cudaStream_t stream = nullptr;
 };
-
-/// Where the parts of one chunk lie in the workspace. A function of (length, codecs, topology) alone.
-struct GradientLayout {
-  std::size_t first_stride = 0;   // bytes of a message of the first exchange ...
-  std::size_t second_stride = 0;  // ... and of the exchange between nodes of two levels
-  std::size_t first_send = 0, first_receive = 0, own_partial = 0, second_send = 0,
-              second_receive = 0;  // offsets
-  std::size_t bytes = 0;
-};
-
-enum class GradientPath : std::uint8_t { one_node, one_level, two_levels };
-[[nodiscard]] GradientPath gradient_path(const Topology& topology);
-[[nodiscard]] GradientLayout gradient_layout(std::size_t length, const Topology& topology,
-                                             const Config& config);
-/// Elements of a chunk: all of them where the workspace allows, else a multiple of the groups; 0 if not even
-/// one group fits.
-[[nodiscard]] std::size_t gradient_chunk_length(std::size_t count, const Topology& topology,
-                                                const Config& config);
 
 /// Uploads the tables of the communicator's path; called once, when the agreement is on.
 void upload_segment_tables(CommState& comm, cudaStream_t stream);

@@ -1,0 +1,163 @@
+// The verdict: from the records alone, the same on every rank, with a reason that a person can act on.
+#include <vector>
+
+#include "catch.h"
+#include "plugin/handshake.h"
+
+namespace sdp4bit {
+namespace {
+
+using Bits = HandshakeRecord::Bits;
+constexpr std::uint32_t kYes = Bits::enabled | Bits::selected | Bits::blocking | Bits::workspace_ready;
+
+std::vector<HandshakeRecord> records(std::size_t ranks, std::uint32_t bits = kYes) {
+  std::vector<HandshakeRecord> all;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    all.push_back(make_record(Config{}, bits, static_cast<std::int64_t>(rank)));
+    all.back().host_hash = rank / 2;
+  }
+  return all;
+}
+
+Verdict verdict_of(const std::vector<HandshakeRecord>& all, const Config& config = {}) {
+  std::vector<std::uint64_t> hosts;
+  for (const HandshakeRecord& record : all) hosts.push_back(record.host_hash);
+  return judge(all, make_topology(hosts, 0, 0), config);
+}
+
+bool says(const Verdict& verdict, const std::string& text) {
+  return verdict.reason.find(text) != std::string::npos;
+}
+
+TEST_CASE("Handshake.EqualRanksAgree") {
+  const Verdict verdict = verdict_of(records(4));
+  CHECK(verdict.agreement == Agreement::on);
+  CHECK(verdict.job_ranks_differ);
+}
+
+TEST_CASE("Handshake.EveryWireVariableFits") {
+  std::size_t shaping = 0;
+  for (const Option& option : option_table()) shaping += option.shapes_wire;
+  CHECK(shaping <= kMostWireVariables);
+  CHECK(records(1)[0].variable_count == shaping);
+}
+
+TEST_CASE("Handshake.ADifferenceNamesVariableRankAndBothValues") {
+  for (const Option& option : option_table()) {
+    if (!option.shapes_wire) continue;
+    // Some other value that the variable takes.
+    Config other;
+    bool found = false;
+    for (const char* text : {"0", "1", "2", "8", "64", "1024", "8K", "fp16", "bf16", "int8-rn", "int8", "full",
+                             "exact", "abort", "all", "all_gather"}) {
+      Config tried;
+      if (option.parse(text, tried) && option.print(tried) != option.print(Config{})) {
+        other = tried;
+        found = true;
+        break;
+      }
+    }
+    CAPTURE(option.name);
+    REQUIRE(found);
+    auto all = records(4);
+    const std::uint64_t host = all[2].host_hash;
+    all[2] = make_record(other, kYes, 2);
+    all[2].host_hash = host;
+    const Verdict verdict = verdict_of(all);
+    CHECK(verdict.agreement == Agreement::off);
+    CHECK(verdict.worth_a_line);
+    CHECK(says(verdict, option.name));
+    CHECK(says(verdict, "rank 2"));
+    CHECK(says(verdict, "\"" + option.print(Config{}) + "\""));
+    CHECK(says(verdict, "\"" + option.print(other) + "\""));
+  }
+}
+
+TEST_CASE("Handshake.ALongValueThatDiffersBehindItsShownPartIsSeen") {
+  Config one, other;
+  one.comms = other.comms = CommSelection{};
+  one.comms.names = {"a_long_pattern_that_does_not_fit_the_record_1"};
+  other.comms.names = {"a_long_pattern_that_does_not_fit_the_record_2"};
+  auto all = records(2);
+  all[0] = make_record(one, kYes, 0);
+  all[1] = make_record(other, kYes, 1);
+  CHECK(says(verdict_of(all, one), "SDP4BIT_COMMS"));
+}
+
+TEST_CASE("Handshake.ANoOfOneRankIsANoForAll") {
+  const auto without = [](std::uint32_t bit) {
+    auto all = records(4);
+    all[3].bits &= ~bit;
+    return verdict_of(all);
+  };
+  for (const std::uint32_t bit : {Bits::enabled, Bits::selected, Bits::blocking, Bits::workspace_ready}) {
+    CHECK(without(bit).agreement == Agreement::off);
+  }
+  CHECK(says(without(Bits::workspace_ready), "rank 3 could not allocate"));
+  CHECK(says(without(Bits::blocking), "rank 3"));
+  CHECK(says(without(Bits::selected), "rank 3"));
+}
+
+TEST_CASE("Handshake.AnotherVersionIsNoPartner") {
+  auto all = records(2);
+  all[1].wire_version = 99;
+  const Verdict verdict = verdict_of(all);
+  CHECK(verdict.agreement == Agreement::off);
+  CHECK(says(verdict, "version"));
+}
+
+TEST_CASE("Handshake.AbortIsForDifferencesOnly") {
+  auto all = records(2, kYes | Bits::abort_on_mismatch);
+  all[1].variables[0].digest ^= 1;
+  CHECK(verdict_of(all).abort);
+  auto unselected = records(2, (kYes | Bits::abort_on_mismatch) & ~Bits::selected);
+  CHECK_FALSE(verdict_of(unselected).abort);
+}
+
+TEST_CASE("Handshake.AutoWantsMoreThanOneNode") {
+  auto all = records(2);  // ranks 0 and 1 share a host
+  CHECK(verdict_of(all).agreement == Agreement::off);
+  Config everything;
+  everything.comms.automatic = false;
+  for (auto& record : all) {
+    record = make_record(everything, kYes, 0);
+    record.host_hash = 1;
+  }
+  CHECK(verdict_of(all, everything).agreement == Agreement::on);
+  CHECK_FALSE(verdict_of(all, everything).job_ranks_differ);  // both said 0
+}
+
+TEST_CASE("Handshake.NamesAndSizesTellDataParallelCommunicators") {
+  const auto taken = [](const char* name, std::uint32_t ranks, std::int64_t job, bool part = true) {
+    return selected_by_identity(CommSelection{},
+                                {.name = name, .ranks = ranks, .job_size = job, .part = part});
+  };
+  CHECK(taken("DATA_PARALLEL_GROUP_WITH_CP:12", 4, 16));
+  CHECK(taken("EXPERT_DATA_PARALLEL_GROUP", 4, 16));
+  CHECK_FALSE(taken("TENSOR_MODEL_PARALLEL_GROUP", 16, 16));
+  CHECK_FALSE(taken("TENSOR_AND_DATA_PARALLEL_GROUP", 8, 16));
+  CHECK_FALSE(taken("CONTEXT_PARALLEL_GROUP", 8, 16));
+  CHECK_FALSE(taken("PIPELINE_MODEL_PARALLEL_GROUP", 8, 16));
+  CHECK_FALSE(taken("", 8, 16));
+  CHECK(taken("", 16, 16));
+  CHECK(taken("", 8, -1, false));
+  CHECK_FALSE(taken("", 8, -1, true));
+}
+
+TEST_CASE("Handshake.PatternsAndRanksNarrowTheSelection") {
+  CommSelection selection;
+  selection.automatic = false;
+  CHECK(selected_by_identity(selection, {.name = "any", .ranks = 2}));
+  selection.names = {"dp*"};
+  CHECK(selected_by_identity(selection, {.name = "dp_7", .ranks = 2}));
+  CHECK_FALSE(selected_by_identity(selection, {.name = "tp_7", .ranks = 2}));
+  selection.no_names = {"*_7"};
+  CHECK_FALSE(selected_by_identity(selection, {.name = "dp_7", .ranks = 2}));
+  selection = CommSelection{};
+  selection.automatic = false;
+  selection.least_ranks = 4;
+  CHECK_FALSE(selected_by_identity(selection, {.name = "", .ranks = 3}));
+}
+
+}  // namespace
+}  // namespace sdp4bit

@@ -1,0 +1,94 @@
+// The table of variables: what is accepted, what is refused, and that nothing happens in silence.
+#include <array>
+#include <string>
+
+#include "catch.h"
+#include "plugin/options.h"
+
+namespace sdp4bit {
+namespace {
+
+ParsedConfig parse(const std::string& entry) {
+  const std::array<const char*, 2> environment{"PATH=/bin", entry.c_str()};
+  return parse_config(environment);
+}
+
+bool accepted(const std::string& entry) {
+  return parse(entry).complaints.empty();
+}
+
+TEST_CASE("Options.EveryDefaultPrintsAsTextThatItsParserTakes") {
+  const Config defaults;
+  for (const Option& option : option_table()) {
+    const std::string text = option.print(defaults);
+    if (text.empty()) continue;  // no file by default
+    Config config;
+    CAPTURE(option.name, text);
+    CHECK(option.parse(text, config));
+    CHECK(option.print(config) == text);
+  }
+}
+
+TEST_CASE("Options.ANumberIsTakenWholeOrNotAtAll") {
+  for (const char* bad :
+       {"", " 4 ", "4 ", "4bits", "-1", "1e9", "+1", "0x10", "on", "1.0", "99999999999999999999"}) {
+    const ParsedConfig parsed = parse(std::string("SDP4BIT_SEED=") + bad);
+    CAPTURE(bad);
+    REQUIRE(parsed.complaints.size() == 1);
+    CHECK(parsed.config.seed == Config{}.seed);
+    CHECK(parsed.complaints[0].find("SDP4BIT_SEED=\"" + std::string(bad) + "\"") != std::string::npos);
+    CHECK(parsed.complaints[0].find("a number") != std::string::npos);
+    CHECK(parsed.complaints[0].find("in force is \"1\"") != std::string::npos);
+  }
+  CHECK(parse("SDP4BIT_SEED=04").config.seed == 4);
+}
+
+TEST_CASE("Options.BytesTakeSuffixesAndRefuseOverflow") {
+  CHECK(parse("SDP4BIT_MIN_BYTES=0").config.min_bytes == 0);
+  CHECK(parse("SDP4BIT_MIN_BYTES=3K").config.min_bytes == 3072);
+  CHECK(parse("SDP4BIT_MIN_BYTES=2G").config.min_bytes == std::uint64_t{2} << 30);
+  for (const char* bad : {"K", "1k", "1KB", "1 M", "1.5M", "18446744073709551615G"}) {
+    CHECK_FALSE(accepted(std::string("SDP4BIT_MIN_BYTES=") + bad));
+  }
+}
+
+TEST_CASE("Options.EqualValuesOfDifferentSpellingPrintAlike") {
+  CHECK(option_value("SDP4BIT_MIN_BYTES", parse("SDP4BIT_MIN_BYTES=1048576").config) == "1M");
+  CHECK(option_value("SDP4BIT_GRAD_TYPES", parse("SDP4BIT_GRAD_TYPES=fp32,bf16").config) == "bf16,fp32");
+}
+
+TEST_CASE("Options.GroupsArePowersOfTwoWithinBounds") {
+  for (const char* good : {"32", "64", "8192"}) CHECK(accepted(std::string("SDP4BIT_GRAD_GROUP=") + good));
+  for (const char* bad : {"0", "16", "48", "16384"})
+    CHECK_FALSE(accepted(std::string("SDP4BIT_GRAD_GROUP=") + bad));
+}
+
+TEST_CASE("Options.SelectionOfCommunicatorsCombinesTerms") {
+  const CommSelection all = parse("SDP4BIT_COMMS=all").config.comms;
+  CHECK_FALSE(all.automatic);
+  const CommSelection some =
+      parse("SDP4BIT_COMMS=spans-nodes,name:*dp*,!name:*tensor*,ranks>=4").config.comms;
+  CHECK(some.spans_nodes);
+  CHECK(some.least_ranks == 4);
+  CHECK(some.names == std::vector<std::string>{"*dp*"});
+  CHECK(some.no_names == std::vector<std::string>{"*tensor*"});
+  for (const char* bad : {"", "auto,", ",auto", "every", "name:", "ranks>=", "ranks>=x"}) {
+    CHECK_FALSE(accepted(std::string("SDP4BIT_COMMS=") + bad));
+  }
+}
+
+TEST_CASE("Options.AnUnknownVariableIsNamedWithItsNearestKin") {
+  const ParsedConfig parsed = parse("SDP4BIT_MIN_BYTE=1");
+  REQUIRE(parsed.complaints.size() == 1);
+  CHECK(parsed.complaints[0].find("SDP4BIT_MIN_BYTE is no variable") != std::string::npos);
+  CHECK(parsed.complaints[0].find("SDP4BIT_MIN_BYTES") != std::string::npos);
+}
+
+TEST_CASE("Options.TheDocumentedTableNamesEveryVariable") {
+  const std::string table = options_markdown();
+  for (const Option& option : option_table())
+    CHECK(table.find(std::string("| ") + option.name + " |") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace sdp4bit

@@ -1,0 +1,71 @@
+// Which call is taken: each rule alone.
+#include "catch.h"
+#include "plugin/policy.h"
+
+namespace sdp4bit {
+namespace {
+
+constexpr CallFacts kCall{.count = 1 << 20, .type = ncclBfloat16};
+constexpr CommFacts kComm{.ranks = 8, .agreement = Agreement::on, .calls_before_group = 10};
+
+Reason with_call(auto change) {
+  CallFacts call = kCall;
+  change(call);
+  return decide(call, kComm, Config{});
+}
+
+Reason with_comm(auto change) {
+  CommFacts comm = kComm;
+  change(comm);
+  return decide(kCall, comm, Config{});
+}
+
+Reason with_config(auto change) {
+  Config config;
+  change(config);
+  return decide(kCall, kComm, config);
+}
+
+TEST_CASE("Policy.TakesFloatsOfAgreedCommunicators") {
+  CHECK(decide(kCall, kComm, Config{}) == Reason::compressed);
+  CHECK(with_call([](CallFacts& call) { call.type = ncclFloat32; }) == Reason::compressed);
+  CHECK(with_call([](CallFacts& call) { call.op = OpKind::avg; }) == Reason::compressed);
+  CHECK(with_call([](CallFacts& call) { call.op = OpKind::pre_mul_sum; }) == Reason::compressed);
+}
+
+TEST_CASE("Policy.LeavesWhatItDoesNotUnderstand") {
+  for (const ncclDataType_t type : {ncclInt8, ncclUint8, ncclInt32, ncclInt64, ncclFloat64, ncclFloat8e4m3}) {
+    CHECK(with_call([&](CallFacts& call) { call.type = type; }) == Reason::type_not_taken);
+  }
+  CHECK(with_call([](CallFacts& call) { call.op = OpKind::other; }) == Reason::op_not_taken);
+  CHECK(with_call([](CallFacts& call) { call.count = 0; }) == Reason::zero_count);
+  CHECK(with_call([](CallFacts& call) { call.capturing = true; }) == Reason::capturing);
+}
+
+TEST_CASE("Policy.NothingBeforeOrWithoutAgreement") {
+  CHECK(with_comm([](CommFacts& comm) { comm.agreement = Agreement::pending; }) == Reason::not_agreed_yet);
+  CHECK(with_comm([](CommFacts& comm) { comm.agreement = Agreement::off; }) == Reason::agreement_off);
+  CHECK(with_comm([](CommFacts& comm) { comm.ranks = 1; }) == Reason::one_rank);
+}
+
+TEST_CASE("Policy.OptionsNarrowWhatIsTaken") {
+  CHECK(with_config([](Config& config) { config.collectives.reduce_scatter = false; }) ==
+        Reason::collective_not_taken);
+  CHECK(with_config([](Config& config) { config.gradient_types.bfloat16 = false; }) ==
+        Reason::type_not_taken);
+  CHECK(with_config([](Config& config) { config.start_call = 11; }) == Reason::before_start_call);
+  CHECK(with_config([](Config& config) { config.start_call = 10; }) == Reason::compressed);
+  const std::uint64_t bytes = kCall.count * 2 * kComm.ranks;
+  CHECK(with_config([&](Config& config) { config.min_bytes = bytes; }) == Reason::compressed);
+  CHECK(with_config([&](Config& config) { config.min_bytes = bytes + 1; }) == Reason::too_small);
+}
+
+TEST_CASE("Policy.WeightsHaveTheirOwnTypes") {
+  CallFacts call{.collective = Collective::all_gather, .count = 1 << 20, .type = ncclFloat32};
+  CHECK(decide(call, kComm, Config{}) == Reason::type_not_taken);
+  call.type = ncclFloat16;
+  CHECK(decide(call, kComm, Config{}) == Reason::compressed);
+}
+
+}  // namespace
+}  // namespace sdp4bit
