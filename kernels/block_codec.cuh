@@ -8,15 +8,12 @@
 #include <cstdint>
 
 #include "kernels/codec.h"
+#include "kernels/fast_codec.h"
 #include "kernels/index.h"
 #include "kernels/memory.cuh"
 #include "kernels/random.h"
 
 namespace sdp4bit {
-
-/// 32-bit words of a block's codes.
-template <unsigned Bits>
-inline constexpr unsigned kCodeWords = kBlock* Bits / 32;
 
 /// Shared memory of group_maximum.
 struct GroupScratch {
@@ -59,29 +56,19 @@ struct BlockNoise {
   std::uint64_t element = 0;  // of the segment, the chunk's offset included
 };
 
+/// Codes a block; `value` is used up.
 template <unsigned Bits>
-__device__ __forceinline__ void encode_block(std::uint32_t (&words)[kCodeWords<Bits>],
-                                             const float (&value)[kBlock], float scale,
-                                             const BlockNoise& block) {
-  SDP4BIT_UNROLL
-  for (unsigned i = 0; i < kCodeWords<Bits>; ++i) words[i] = 0;
-  if (!has_codes(scale)) return;
-  if (!block.stochastic) {
+__device__ __forceinline__ void encode_block(std::uint32_t (&words)[kCodeWords<Bits>], float (&value)[kBlock],
+                                             float scale, const BlockNoise& block) {
+  if (!has_codes(scale)) {
     SDP4BIT_UNROLL
-    for (unsigned i = 0; i < kBlock; ++i) {
-      words[i / codes_per_word(Bits)] |= pack_code(encode_nearest(value[i], scale, Bits), i, Bits);
-    }
-    return;
-  }
-  SDP4BIT_UNROLL
-  for (unsigned first = 0; first < kBlock; first += kElementsPerNoise) {
-    const Philox4 random = noise(block.key, block.draw, block.kind, block.segment, block.element + first);
-    SDP4BIT_UNROLL
-    for (unsigned j = 0; j < kElementsPerNoise; ++j) {
-      const unsigned i = first + j;
-      const int code = encode_stochastic(value[i], scale, uniform(random, j), Bits);
-      words[i / codes_per_word(Bits)] |= pack_code(code, i, Bits);
-    }
+    for (unsigned i = 0; i < kCodeWords<Bits>; ++i) words[i] = 0;
+  } else if (block.stochastic) {
+    encode_block_stochastic<Bits>(words, value, scale, [&](unsigned first) {
+      return noise(block.key, block.draw, block.kind, block.segment, block.element + first);
+    });
+  } else {
+    encode_block_nearest<Bits>(words, value, scale);
   }
 }
 
@@ -116,7 +103,7 @@ __device__ __forceinline__ void store_scale(std::byte* segment, const SegmentLay
 /// Codes the thread's block, which begins at `begin` of a chunk of `count`, into a segment of a message.
 template <unsigned Bits>
 __device__ __forceinline__ void encode_to_segment(std::byte* segment, const SegmentLayout& layout,
-                                                  const float (&value)[kBlock], std::size_t begin,
+                                                  float (&value)[kBlock], std::size_t begin,
                                                   std::size_t count, const BlockNoise& block,
                                                   GroupScratch& scratch) {
   const unsigned threads = layout.threads_per_group();
@@ -140,10 +127,7 @@ __device__ __forceinline__ void add_decoded(float (&sum)[kBlock], const std::byt
   std::uint32_t words[kCodeWords<Bits>];
   load_words(words, segment + layout.code_offset(begin));
   const float scale = invalid ? float_from_bits(kNanBits) : load_scale(segment, layout, begin);
-  SDP4BIT_UNROLL
-  for (unsigned i = 0; i < kBlock; ++i) {
-    sum[i] += decode(unpack_code(words[i / codes_per_word(Bits)], i, Bits), scale);
-  }
+  add_decoded_words<Bits>(sum, words, scale);
 }
 
 }  // namespace sdp4bit

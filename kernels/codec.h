@@ -2,9 +2,11 @@
 // device.
 //
 // With L = 2^(bits-1) - 1 and amax the largest magnitude of a group: scale = fp32(amax / L), t = fp32(x /
-// scale), code = rint(t) or floor(t) + [u < t - floor(t)], clamped to -L..L; decoded = fp32(code * scale). A
-// group of zeros, or whose scale underflows, has scale 0 and codes 0; one with a NaN or Inf has a NaN scale
-// and codes 0, and decodes to NaN.
+// scale) clamped to -L..L. Nearest: code = rint(t). Stochastic: t is rounded to 16 fractional bits and code =
+// floor(t + u) with u uniform in 0, 2^-16, ... 1 - 2^-16, which is floor(t) + [1 - u <= t - floor(t)]: up
+// with exactly the probability of t's fraction. Decoded = fp32(code * scale). A group of zeros, or whose
+// scale underflows, has scale 0 and codes 0; one with a NaN or Inf has a NaN scale and codes 0, and decodes
+// to NaN.
 #pragma once
 
 #include <cmath>
@@ -44,20 +46,21 @@ SDP4BIT_HOST_DEVICE bool has_codes(float scale) {
   return scale > 0.0f;
 }
 
-SDP4BIT_HOST_DEVICE int clamp_code(float code, std::uint32_t bits) {
+/// t of the definition; only a subnormal scale, which may have been rounded down, lets it exceed L notably.
+SDP4BIT_HOST_DEVICE float over_scale(float value, float scale, std::uint32_t bits) {
   const float largest = static_cast<float>(largest_code(bits));
-  return static_cast<int>(fminf(fmaxf(code, -largest), largest));
+  return fminf(fmaxf(value / scale, -largest), largest);
 }
 
 /// Requires has_codes(scale), as encode_stochastic does.
 SDP4BIT_HOST_DEVICE int encode_nearest(float value, float scale, std::uint32_t bits) {
-  return clamp_code(rintf(value / scale), bits);
+  return static_cast<int>(rintf(over_scale(value, scale, bits)));
 }
 
-SDP4BIT_HOST_DEVICE int encode_stochastic(float value, float scale, float uniform, std::uint32_t bits) {
-  const float t = value / scale;
-  const float below = floorf(t);
-  return clamp_code(below + (uniform < t - below ? 1.0f : 0.0f), bits);
+SDP4BIT_HOST_DEVICE int encode_stochastic(float value, float scale, std::uint32_t noise16,
+                                          std::uint32_t bits) {
+  const int fixed = static_cast<int>(rintf(over_scale(value, scale, bits) * 65536.0f));
+  return (fixed + static_cast<int>(noise16)) >> 16;
 }
 
 SDP4BIT_HOST_DEVICE float decode(int code, float scale) {

@@ -54,11 +54,10 @@ SDP4BIT_HOST_DEVICE Philox4 noise(PhiloxKey key, std::uint64_t draw, MessageKind
                     kNoiseRounds);
 }
 
-/// The uniform number in [0, 1) of element `i` (0 to 7) of a noise call: 16 bits times 2^-16.
-SDP4BIT_HOST_DEVICE float uniform(const Philox4& bits, unsigned i) {
+/// The 16 random bits of element `i` (0 to 7) of a noise call.
+SDP4BIT_HOST_DEVICE std::uint32_t noise16(const Philox4& bits, unsigned i) {
   const std::uint32_t word = i < 4 ? (i < 2 ? bits.x0 : bits.x1) : (i < 6 ? bits.x2 : bits.x3);
-  const std::uint32_t half = i % 2 != 0 ? word >> 16 : word & 0xffffu;
-  return static_cast<float>(half) * 0x1p-16f;
+  return i % 2 != 0 ? word >> 16 : word & 0xffffu;
 }
 
 }  // namespace sdp4bit

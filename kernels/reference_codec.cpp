@@ -41,7 +41,7 @@ int encode(float value, float scale, const Codec& codec, const SegmentNoise& noi
   const std::uint64_t position = noise.element + element;
   const std::uint64_t first = position / kElementsPerNoise * kElementsPerNoise;
   const Philox4 random = sdp4bit::noise(noise.key, noise.draw, noise.kind, noise.segment, first);
-  return encode_stochastic(value, scale, uniform(random, static_cast<unsigned>(position - first)),
+  return encode_stochastic(value, scale, noise16(random, static_cast<unsigned>(position - first)),
                            codec.bits);
 }
 

@@ -28,7 +28,8 @@ std::vector<float> draw_uniforms(const Source& source, std::size_t count) {
   std::vector<float> values;
   for (std::size_t element = 0; element < count; element += kElementsPerNoise) {
     const Philox4 bits = noise(key, source.draw, source.kind, source.segment, source.first + element);
-    for (unsigned i = 0; i < kElementsPerNoise; ++i) values.push_back(uniform(bits, i));
+    for (unsigned i = 0; i < kElementsPerNoise; ++i)
+      values.push_back(static_cast<float>(noise16(bits, i)) * 0x1p-16f);
   }
   return values;
 }
