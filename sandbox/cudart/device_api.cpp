@@ -178,7 +178,8 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attr, int sr
 }
 
 /// There is no driver below: whoever asks for one of its functions is told so.
-cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** funcPtr, unsigned int, unsigned long long,
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** funcPtr, unsigned int,
+                                             unsigned long long,
                                              cudaDriverEntryPointQueryResult* driverStatus) {
   return entry([&] {
     require(symbol != nullptr && funcPtr != nullptr);
