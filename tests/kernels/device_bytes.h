@@ -8,6 +8,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sdp4bit::test {
@@ -32,8 +33,11 @@ class DeviceBytes {
   template <typename T>
   explicit DeviceBytes(const std::vector<T>& content) : DeviceBytes(std::as_bytes(std::span(content))) {}
   ~DeviceBytes() { cudaFree(allocation_); }
-  DeviceBytes(const DeviceBytes&) = delete;
-  DeviceBytes& operator=(const DeviceBytes&) = delete;
+  DeviceBytes(DeviceBytes&& other) noexcept
+      : allocation_(std::exchange(other.allocation_, nullptr)),
+        bytes_(other.bytes_),
+        misalignment_(other.misalignment_) {}
+  DeviceBytes& operator=(DeviceBytes&&) = delete;
 
   std::byte* data() const { return static_cast<std::byte*>(allocation_) + misalignment_; }
   template <typename T>

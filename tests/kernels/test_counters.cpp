@@ -1,0 +1,165 @@
+// What the kernels cost on the emulated machine: instructions an element, and bytes beside the least
+// possible.
+//
+// Aligned data, several tiles, group 128: the main path. The bounds keep a change from losing the vector
+// accesses or the division-free codec unnoticed; they are upper bounds with some room, not measurements.
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "catch.h"
+#include "device_bytes.h"
+#include "gradient_data.h"
+#include "kernels/launch.h"
+#include "sandbox/cudart/extension.h"
+
+using namespace sdp4bit;
+using namespace sdp4bit::test;
+
+namespace {
+
+constexpr std::size_t kCount = 1 << 18;
+constexpr Codec kInner{.bits = 8};
+constexpr Codec kOuter{.bits = 4};
+
+struct Cost {
+  double instructions;  // lane-instructions an element of the output
+  double bytes;         // global bytes loaded and stored, over the least possible
+  double access_bytes;  // of one lane in one request, on average
+};
+
+/// Costs of the one kernel that ran since the counters were reset.
+Cost measure(const char* kernel, double elements, double least_bytes) {
+  require_success(cudaDeviceSynchronize());
+  std::vector<sandboxKernelCounters> counters(256);
+  counters.resize(std::min(counters.size(), sandboxGetKernelCounters(counters.data(), counters.size())));
+  Cost cost{};
+  for (const sandboxKernelCounters& c : counters) {
+    if (c.launches == 0 || std::strstr(c.kernel, kernel) == nullptr) continue;
+    const double bytes = static_cast<double>(c.global_bytes_loaded + c.global_bytes_stored);
+    cost.instructions = static_cast<double>(c.lane_instructions) / elements;
+    cost.bytes = bytes / least_bytes;
+    cost.access_bytes = bytes / (32.0 * static_cast<double>(c.global_requests));
+    std::printf(
+        "%-18s %6.1f instructions an element, %5.3f of the least bytes, %4.1f bytes an access, %4.1f sectors "
+        "a request\n",
+        kernel, cost.instructions, cost.bytes, cost.access_bytes,
+        static_cast<double>(c.global_sectors) / static_cast<double>(c.global_requests));
+  }
+  return cost;
+}
+
+/// Messages with valid headers, one segment each unless said otherwise, as reduce kernels receive them.
+DeviceBytes make_received(std::uint32_t messages, std::uint32_t segments, const Codec& codec,
+                          MessageKind kind) {
+  const std::size_t stride = message_bytes(kCount, segments, codec);
+  const DeviceBytes input(make_elements(ElementType::float32, kCount, Content::gaussian, 1));
+  const std::vector<std::uint32_t> zeros(messages * segments, 0);
+  const DeviceBytes table(zeros);
+  const DeviceBytes counter(std::vector<std::uint64_t>{1});
+  DeviceBytes received(messages * stride, std::byte{0});
+  require_success(quantize({.input = {.data = input.data(), .stride = kCount, .count = kCount},
+                            .table = table.as<std::uint32_t>(),
+                            .message_count = messages,
+                            .segments_per_message = segments,
+                            .messages = {received.data(), stride},
+                            .codec = codec,
+                            .key = {},
+                            .draw = {.counter = counter.as<std::uint64_t>()},
+                            .kind = kind},
+                           nullptr));
+  require_success(cudaDeviceSynchronize());
+  return received;
+}
+
+}  // namespace
+
+TEST_CASE("Counters.QuantizeMovesLittleMoreThanItMust") {
+  for (const ElementType type : {ElementType::bfloat16, ElementType::float32}) {
+    for (const Codec& codec : {kOuter, kInner}) {
+      const DeviceBytes input(make_elements(type, kCount, Content::gaussian, 1));
+      const DeviceBytes table(std::vector<std::uint32_t>{0});
+      const DeviceBytes counter(std::vector<std::uint64_t>{1});
+      const std::size_t stride = message_bytes(kCount, 1, codec);
+      const DeviceBytes message(stride, std::byte{0});
+      sandboxResetKernelCounters();
+      require_success(
+          quantize({.input = {.data = input.data(), .type = type, .stride = kCount, .count = kCount},
+                    .table = table.as<std::uint32_t>(),
+                    .message_count = 1,
+                    .segments_per_message = 1,
+                    .messages = {message.data(), stride},
+                    .codec = codec,
+                    .key = {},
+                    .draw = {.counter = counter.as<std::uint64_t>()}},
+                   nullptr));
+      const Cost cost =
+          measure("quantize_kernel", kCount, static_cast<double>(kCount * element_bytes(type) + stride));
+      CHECK(cost.instructions > 10);
+      CHECK(cost.instructions < 45);
+      CHECK(cost.bytes <= 1.1);
+      CHECK(cost.access_bytes > 12);
+    }
+  }
+}
+
+TEST_CASE("Counters.ReduceRequantizeMovesLittleMoreThanItMust") {
+  constexpr std::uint32_t nodes = 2;
+  for (const std::uint32_t peers : {1u, 3u, 7u}) {
+    const DeviceBytes received = make_received(peers, nodes, kInner, MessageKind::gradient_in_node);
+    const DeviceBytes input(make_elements(ElementType::bfloat16, nodes * kCount, Content::gaussian, 1));
+    const DeviceBytes table(std::vector<std::uint32_t>{0, 1});
+    const DeviceBytes counter(std::vector<std::uint64_t>{1});
+    const std::size_t received_stride = message_bytes(kCount, nodes, kInner);
+    const std::size_t stride = message_bytes(kCount, 1, kOuter);
+    const DeviceBytes message(stride, std::byte{0});
+    const DeviceBytes partial(kCount * sizeof(float), std::byte{0});
+    sandboxResetKernelCounters();
+    require_success(reduce_requantize(
+        {.input = {.data = input.data(), .type = ElementType::bfloat16, .stride = kCount, .count = kCount},
+         .own_table = table.as<std::uint32_t>(),
+         .received = {received.data(), received_stride},
+         .peer_count = peers,
+         .own_position = 0,
+         .received_codec = kInner,
+         .node_count = nodes,
+         .own_node = 0,
+         .messages = {message.data(), stride},
+         .own_partial = partial.as<float>(),
+         .codec = kOuter,
+         .key = {},
+         .draw = {.counter = counter.as<std::uint64_t>()}},
+        nullptr));
+    const Cost cost =
+        measure("reduce_requantize", nodes * kCount,
+                static_cast<double>(nodes * kCount * 2 + peers * received_stride + stride + kCount * 4));
+    CHECK(cost.instructions > 10);
+    CHECK(cost.instructions < 35 + 7 * peers);
+    CHECK(cost.bytes <= 1.1);
+    CHECK(cost.access_bytes > 12);
+  }
+}
+
+TEST_CASE("Counters.ReduceFinishMovesLittleMoreThanItMust") {
+  for (const std::uint32_t messages : {1u, 3u, 7u}) {
+    const DeviceBytes received = make_received(messages, 1, kOuter, MessageKind::gradient_between_nodes);
+    const DeviceBytes partial(make_elements(ElementType::float32, kCount, Content::gaussian, 1));
+    const DeviceBytes output(kCount * 2, std::byte{0});
+    const std::size_t stride = message_bytes(kCount, 1, kOuter);
+    sandboxResetKernelCounters();
+    require_success(
+        reduce_finish({.input = {.type = ElementType::bfloat16, .stride = kCount, .count = kCount},
+                       .own_partial = partial.as<float>(),
+                       .received = {received.data(), stride},
+                       .message_count = messages,
+                       .codec = kOuter,
+                       .output = output.data()},
+                      nullptr));
+    const Cost cost =
+        measure("reduce_finish", kCount, static_cast<double>(kCount * 4 + messages * stride + kCount * 2));
+    CHECK(cost.instructions > 10);
+    CHECK(cost.instructions < 18 + 8 * messages);
+    CHECK(cost.bytes <= 1.1);
+    CHECK(cost.access_bytes > 12);
+  }
+}
