@@ -22,16 +22,6 @@ __device__ __forceinline__ void load_entry(float (&value)[kBlock], const T* entr
   for (unsigned i = 0; i < kBlock; ++i) value[i] = finite_or_zero(value[i]);
 }
 
-/// value[i] += decoded element i: the one addition that senders and holders make alike.
-template <unsigned Bits>
-__device__ __forceinline__ void add_codes(float (&value)[kBlock],
-                                          const std::uint32_t (&words)[kCodeWords<Bits>], float scale) {
-  SDP4BIT_UNROLL
-  for (unsigned i = 0; i < kBlock; ++i) {
-    value[i] += decode(unpack_code(words[i / codes_per_word(Bits)], i, Bits), scale);
-  }
-}
-
 /// Chunks are staged with their padding, which travels too.
 template <typename T>
 __device__ __forceinline__ unsigned staged_size(unsigned size) {
@@ -84,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
       store_scale(segment, layout, begin, is_last, scale);
       args.maxima[begin >> layout.group_shift] = {largest, largest_weight};
     }
-    add_codes<Bits>(before, words, scale);
+    add_decoded_words<Bits>(before, words, scale);
     if (entry) store_block(entry + begin, before, size);
     if (replica) store_block(replica + begin, before, size);
     if (staged) store_block(staged + begin, before, staged_size<T>(size));
@@ -129,7 +119,8 @@ __global__ void __launch_bounds__(kThreads)
     load_entry(value, entry, begin, size);
     std::uint32_t words[kCodeWords<Bits>];
     load_words(words, segment + layout.code_offset(begin));
-    add_codes<Bits>(value, words, valid ? load_scale(segment, layout, begin) : float_from_bits(kNanBits));
+    add_decoded_words<Bits>(value, words,
+                            valid ? load_scale(segment, layout, begin) : float_from_bits(kNanBits));
     if (entry) store_block(entry + begin, value, size);
     store_block(receive + begin, value, size);
     if (staged) store_block(staged + begin, value, staged_size<T>(size));

@@ -33,8 +33,10 @@ __device__ __forceinline__ void load_input(float (&value)[kBlock], const Segment
   const T* first =
       static_cast<const T*>(input.data) + element_index(segment, input.stride, input.offset, begin);
   load_block(value, first, size);
-  SDP4BIT_UNROLL
-  for (unsigned i = 0; i < kBlock; ++i) value[i] *= factor;
+  if (factor != 1.0f) {
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) value[i] *= factor;
+  }
   if (hadamard) hadamard32(value);
 }
 

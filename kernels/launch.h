@@ -1,7 +1,7 @@
 // What the plugin calls to move a gradient: pointers, counts, a stream; no templates, no NCCL.
 //
-// Every launcher enqueues on `stream` and returns the launch's error. Counts are elements, strides of messages are
-// bytes. Weights have launch_weight.h.
+// Every launcher enqueues on `stream` and returns the launch's error. Counts are elements, strides of
+// messages are bytes. Weights have launch_weight.h.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -34,7 +34,8 @@ struct Segments {
   std::size_t offset = 0;  // first element of the chunk; a multiple of kBlock and of the codecs' groups
   std::size_t count = 0;   // elements of the chunk, > 0
   float factor = 1.0f;     // multiplies each element in fp32 at entry (PreMulSum) ...
-  const void* device_factor = nullptr;  // ... or one element of `type` in device memory, read when the kernel runs
+  const void* device_factor =
+      nullptr;  // ... or one element of `type` in device memory, read when the kernel runs
 };
 
 /// Messages of equal size, one behind the other.
@@ -59,12 +60,14 @@ struct QuantizeArgs {
 };
 cudaError_t quantize(const QuantizeArgs& args, cudaStream_t stream);
 
-/// Phase 3. Partial sum of node n = input segment own_table[n] (transformed, never quantized) + segment n of each
-/// peer's message, added in rank order: peers' messages lie in rank order and own_position says how many come first.
+/// Phase 3. Partial sum of node n = input segment own_table[n] (transformed, never quantized) + segment n of
+/// each peer's message, added in rank order: peers' messages lie in rank order and own_position says how many
+/// come first.
 struct ReduceRequantizeArgs {
   Segments input;
-  const std::uint32_t* own_table = nullptr;  // device: input segment of (node, own local rank), node_count entries
-  Messages received;                         // peer_count messages of node_count segments
+  const std::uint32_t* own_table =
+      nullptr;        // device: input segment of (node, own local rank), node_count entries
+  Messages received;  // peer_count messages of node_count segments
   std::uint32_t peer_count = 0;
   std::uint32_t own_position = 0;
   Codec received_codec;
