@@ -272,8 +272,8 @@ std::string compare_publish(std::uint32_t rows, std::uint32_t columns, unsigned 
   Bytes first(rows * row_stride, std::byte{0}), second(sizeof(MessageHeader), std::byte{0});
   std::mt19937 random(seed);
   const auto fill = [&](std::byte* address) {
-    header_at(address) = weight_header(MessageKind::weight_difference, {}, 0, 0, random() | kSmall);
-    header_at(address).slot_count = random() % 100;
+    header_at(address) = weight_header(MessageKind::weight_difference, {}, 0, 0, static_cast<std::uint32_t>(random()) | kSmall);
+    header_at(address).slot_count = static_cast<std::uint32_t>(random() % 100);
   };
   for (std::uint32_t row = 0; row < rows; ++row) {
     for (std::uint32_t column = 0; column < columns; ++column) {

@@ -1,0 +1,266 @@
+// Ranks of a gathering program; see gather_job.h.
+#include "gather_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "kernels/reference_codec.h"
+#include "sandbox/cudart/extension.h"
+#include "sandbox/nccl/extension.h"
+
+namespace sdp4bit::test {
+namespace {
+
+constexpr std::size_t kGroup = 2048;  // SDP4BIT_WEIGHT_GROUP
+
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+/// Roughly normal, of variance 1.
+float noise(std::uint64_t key) {
+  const std::uint64_t bits = mix(key);
+  float sum = 0;
+  for (int i = 0; i < 4; ++i) sum += static_cast<float>(bits >> (16 * i) & 0xffff) * 0x1p-16f;
+  return (sum - 2.0f) * 1.732f;
+}
+
+ElementType element(ncclDataType_t type) {
+  return type == ncclBfloat16  ? ElementType::bfloat16
+         : type == ncclFloat16 ? ElementType::float16
+                               : ElementType::float32;
+}
+
+double half_ulp(ElementType type, double value) {
+  const int bits = type == ElementType::bfloat16 ? 8 : type == ElementType::float16 ? 11 : 24;
+  const int smallest = type == ElementType::float16 ? -14 : -126;
+  int exponent = 0;
+  (void)std::frexp(value, &exponent);
+  return std::ldexp(0.5, std::max(exponent - 1, smallest) - (bits - 1));
+}
+
+constexpr std::uint64_t kNotCompared = 0;
+
+std::uint64_t hash(const std::byte* data, std::size_t bytes) {
+  std::uint64_t value = 0xcbf29ce484222325;
+  for (std::size_t i = 0; i < bytes; ++i)
+    value = (value ^ std::to_integer<std::uint64_t>(data[i])) * 0x100000001b3;
+  return value;
+}
+
+/// One rank of the program.
+class Rank final : public Disturbance {
+ public:
+  Rank(const GatherJob& job, RankContext& context)
+      : job_(job),
+        context_(context),
+        type_(element(job.type)),
+        ranks_(static_cast<std::size_t>(context.ranks)),
+        own_(static_cast<std::size_t>(context.rank)),
+        shard_bytes_(job.count * element_bytes(type_)) {
+    for (int b = 0; b < job.buffers; ++b) {
+      masters_.emplace_back(ranks_ * job.count);
+      std::vector<float>& master = masters_.back();
+      for (std::size_t i = 0; i < master.size(); ++i)
+        master[i] = 0.02f * noise(i * 64 + static_cast<std::size_t>(b));
+      previous_.push_back({});
+      receive_.push_back(new_buffer());
+      send_.push_back(std::make_unique<DeviceBytes>(shard_bytes_ + offset_bytes()));
+      unchecked_until_.push_back(0);
+    }
+  }
+
+  void run() {
+    for (step_ = 0; step_ < job_.steps; ++step_) {
+      if (job_.before) job_.before(context_.rank, step_, *this);
+      if (step_ + 1 == job_.steps) sandboxNcclResetTraffic();
+      if (job_.grouped) {
+        for (int b = 0; b < job_.buffers; ++b) prepare(b);
+        check(ncclGroupStart());
+        for (int b = 0; b < job_.buffers; ++b) gather(b);
+        check(ncclGroupEnd());
+        check(cudaStreamSynchronize(context_.stream));
+        for (int b = 0; b < job_.buffers; ++b) examine(b);
+      } else {
+        for (int b = 0; b < job_.buffers; ++b) {
+          prepare(b);
+          gather(b);
+          check(cudaStreamSynchronize(context_.stream));
+          examine(b);
+        }
+      }
+    }
+    const CallCounts calls = calls_of("all_gather");
+    std::vector<std::uint64_t> words{calls.all, calls.compressed};
+    for (int r = 0; r < context_.ranks; ++r)
+      words.push_back(sandboxNcclPairBytes(context_.comm, context_.rank, r));
+    words.insert(words.end(), hashes_.begin(), hashes_.end());
+    const auto* bytes = reinterpret_cast<const std::byte*>(words.data());
+    context_.result.assign(bytes, bytes + words.size() * sizeof(std::uint64_t));
+  }
+
+  void scribble(int buffer) override {
+    DeviceBytes& receive = *receive_[at(buffer)];
+    Bytes garbage(receive.bytes());
+    for (std::size_t i = 0; i < garbage.size(); ++i) {
+      garbage[i] = static_cast<std::byte>(mix(i + static_cast<std::size_t>(step_)));
+    }
+    receive.write(garbage);
+    disturbed(buffer);
+  }
+  void move(int buffer) override {
+    retired_.push_back(std::move(receive_[at(buffer)]));  // kept, so that the address is a new one
+    receive_[at(buffer)] = new_buffer();
+    disturbed(buffer);
+  }
+  void exchange(int buffer, int other) override {
+    std::swap(receive_[at(buffer)], receive_[at(other)]);
+    disturbed(buffer);
+    disturbed(other);
+  }
+  void reload(int buffer) override {
+    std::vector<float>& master = masters_[at(buffer)];
+    for (std::size_t i = 0; i < master.size(); ++i) master[i] = 0.03f * noise(i * 64 + 63);
+    disturbed(buffer);
+  }
+  void fail_next_allocation() override { sandboxFailAllocation(0, 1); }
+
+ private:
+  static std::size_t at(int buffer) { return static_cast<std::size_t>(buffer); }
+  [[nodiscard]] std::size_t offset_bytes() const { return job_.misalignment * element_bytes(type_); }
+  [[nodiscard]] std::unique_ptr<DeviceBytes> new_buffer() const {
+    auto buffer = std::make_unique<DeviceBytes>(ranks_ * shard_bytes_ + offset_bytes());
+    buffer->write(Bytes(buffer->bytes(), std::byte{0x7f}));
+    return buffer;
+  }
+  void disturbed(int buffer) { unchecked_until_[at(buffer)] = step_ + job_.recovery; }
+  [[nodiscard]] std::byte* receive(int buffer) const {
+    return receive_[job_.pool ? 0 : at(buffer)]->data() + offset_bytes();
+  }
+  [[nodiscard]] std::byte* send(int buffer) const {
+    return job_.in_place ? receive(buffer) + own_ * shard_bytes_ : send_[at(buffer)]->data() + offset_bytes();
+  }
+
+  /// The optimizer's step: the own shard gets its new weights.
+  void prepare(int buffer) {
+    if (job_.fresh) move(buffer);
+    std::vector<float>& master = masters_[at(buffer)];
+    const auto step = static_cast<std::size_t>(step_) + 1;
+    for (std::size_t i = 0; i < master.size() && !job_.still; ++i) {
+      master[i] += 4e-4f * noise((i * 64 + at(buffer)) * 4096 + step);
+    }
+    Bytes shard(shard_bytes_);
+    for (std::size_t i = 0; i < job_.count; ++i) {
+      reference::store_element(type_, shard.data(), i, master[own_ * job_.count + i]);
+    }
+    check(cudaMemcpy(send(buffer), shard.data(), shard.size(), cudaMemcpyHostToDevice));
+  }
+  void gather(int buffer) {
+    check(
+        ncclAllGather(send(buffer), receive(buffer), job_.count, job_.type, context_.comm, context_.stream));
+  }
+
+  void examine(int buffer) {
+    Bytes got(ranks_ * shard_bytes_);
+    check(cudaMemcpy(got.data(), receive(buffer), got.size(), cudaMemcpyDeviceToHost));
+    for (std::size_t r = 0; r < ranks_; ++r) {
+      const bool counts = !(job_.owner_is_exact && r == own_);
+      hashes_.push_back(counts ? hash(got.data() + r * shard_bytes_, shard_bytes_) : kNotCompared);
+    }
+    std::vector<float> now(ranks_ * job_.count);
+    for (std::size_t i = 0; i < now.size(); ++i) now[i] = reference::load_element(type_, got.data(), i);
+    for (std::size_t r = 0; r < ranks_; ++r) check_shard(buffer, r, now.data() + r * job_.count);
+    previous_[at(buffer)] = std::move(now);
+  }
+
+  /// Every element within half its group's scale and half an ulp of the true weight.
+  void check_shard(int buffer, std::size_t rank, const float* now) {
+    const std::vector<float>& previous = previous_[at(buffer)];
+    if (previous.empty() || step_ < unchecked_until_[at(buffer)]) return;
+    const bool exact = job_.owner_is_exact && rank == own_;
+    for (std::size_t first = 0; first < job_.count; first += kGroup) {
+      const std::size_t end = std::min(first + kGroup, job_.count);
+      double largest = 0, largest_weight = 0;
+      for (std::size_t i = first; i < end; ++i) {
+        largest = std::max(largest, std::abs(weight(buffer, rank, i) - previous[rank * job_.count + i]));
+        largest_weight = std::max(largest_weight, std::abs(weight(buffer, rank, i)));
+      }
+      for (std::size_t i = first; i < end; ++i) {
+        const double error = std::abs(weight(buffer, rank, i) - now[i]);
+        const double scale = job_.bound > 0 ? 2 * job_.bound * largest_weight : largest / 7;
+        const double rounding = (std::abs(weight(buffer, rank, i)) + largest) * 0x1p-21;
+        const double allowed = exact ? 0.0 : scale / 2 + half_ulp(type_, now[i]) + rounding;
+        expect(error <= allowed, "step " + std::to_string(step_) + " buffer " + std::to_string(buffer) +
+                                     " shard " + std::to_string(rank) + " element " + std::to_string(i) +
+                                     ": error " + std::to_string(error) + ", allowed " +
+                                     std::to_string(allowed));
+      }
+    }
+  }
+  [[nodiscard]] double weight(int buffer, std::size_t rank, std::size_t i) const {
+    std::byte bytes[4];
+    reference::store_element(type_, bytes, 0, masters_[at(buffer)][rank * job_.count + i]);
+    return reference::load_element(type_, bytes, 0);
+  }
+
+  const GatherJob& job_;
+  RankContext& context_;
+  const ElementType type_;
+  const std::size_t ranks_, own_, shard_bytes_;
+  int step_ = 0;
+  std::vector<std::vector<float>> masters_;   // of all ranks, by buffer
+  std::vector<std::vector<float>> previous_;  // what the last gather gave
+  std::vector<std::unique_ptr<DeviceBytes>> receive_, send_, retired_;
+  std::vector<int> unchecked_until_;
+  std::vector<std::uint64_t> hashes_;
+};
+
+}  // namespace
+
+GatherResult run(const GatherJob& job) {
+  Cluster cluster{
+      .node_of = even_nodes(job.nodes, job.local_ranks),
+      .environment = {{"SDP4BIT_MIN_BYTES", "0"}, {"SDP4BIT_COMMS", "all"}, {"SDP4BIT_LOG", "info"}},
+      .environment_of_rank = job.environment_of_rank};
+  cluster.environment.insert(cluster.environment.end(), job.environment.begin(), job.environment.end());
+  const std::vector<Outcome> outcomes =
+      run_cluster(cluster, [&](RankContext& context) { Rank(job, context).run(); });
+  GatherResult result{.failure = failures(outcomes), .logs = {}, .hashes = {}, .calls = {}, .last_step = {}};
+  const std::size_t ranks = outcomes.size();
+  for (const Outcome& outcome : outcomes) {
+    result.logs.push_back(outcome.log);
+    std::vector<std::uint64_t> words(outcome.result.size() / sizeof(std::uint64_t));
+    std::memcpy(words.data(), outcome.result.data(), words.size() * sizeof(std::uint64_t));
+    if (words.size() < 2 + ranks) continue;
+    result.calls.push_back({words[0], words[1]});
+    const auto bytes = words.begin() + 2;
+    const auto hashes = bytes + static_cast<std::ptrdiff_t>(ranks);
+    result.last_step.emplace_back(bytes, hashes);
+    result.hashes.emplace_back(hashes, words.end());
+  }
+  return result;
+}
+
+std::string disagreement(const GatherResult& result) {
+  const std::size_t ranks = result.hashes.size();
+  for (const std::vector<std::uint64_t>& hashes : result.hashes) {
+    if (hashes.size() != result.hashes[0].size()) return "ranks made different numbers of calls";
+  }
+  for (std::size_t i = 0; i < result.hashes[0].size(); ++i) {
+    std::uint64_t first = kNotCompared;
+    for (const std::vector<std::uint64_t>& hashes : result.hashes) {
+      if (first == kNotCompared) first = hashes[i];
+      if (hashes[i] == kNotCompared || hashes[i] == first) continue;
+      return "ranks differ after call " + std::to_string(i / ranks) + " in shard " +
+             std::to_string(i % ranks);
+    }
+  }
+  return "";
+}
+
+}  // namespace sdp4bit::test

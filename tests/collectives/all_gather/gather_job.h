@@ -1,0 +1,63 @@
+// A program that gathers weights step after step, as a distributed optimizer does, and checks what it gets.
+//
+// Weights are a function of (rank, buffer, step), so every rank knows what every other one sent.
+#pragma once
+
+#include <nccl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cluster.h"
+
+namespace sdp4bit::test {
+
+/// What the program can do to its buffers between two steps, on one rank.
+class Disturbance {
+ public:
+  virtual ~Disturbance() = default;
+  virtual void scribble(int buffer) = 0;             // garbage into the receive buffer
+  virtual void move(int buffer) = 0;                 // to a new address
+  virtual void exchange(int buffer, int other) = 0;  // their addresses
+  virtual void reload(int buffer) = 0;               // other weights; must be done on all ranks alike
+  virtual void fail_next_allocation() = 0;
+};
+
+struct GatherJob {
+  int nodes = 2, local_ranks = 2;
+  std::size_t count = 3001;  // elements of a shard
+  ncclDataType_t type = ncclBfloat16;
+  int buffers = 2;
+  int steps = 60;
+  bool in_place = true;
+  std::size_t misalignment = 0;  // elements
+  bool grouped = false;          // all buffers' gathers in one group
+  bool fresh = false;            // a new receive buffer for every gather
+  bool pool = false;             // all buffers take turns in one receive buffer
+  bool still = false;            // weights never change
+  Environment environment;
+  std::function<Environment(int rank)> environment_of_rank = nullptr;
+  /// Called before each step. What it disturbs is not held to the bound for `recovery` steps.
+  std::function<void(int rank, int step, Disturbance&)> before = nullptr;
+  int recovery = 0;
+  bool owner_is_exact = false;  // the own slice must be the weights, and is not compared between ranks
+  double bound = 0.0;  // 0: what differences promise; else the largest error relative to a group's maximum
+};
+
+struct GatherResult {
+  std::string failure;                                // of any rank, "" if there is none
+  std::vector<std::string> logs;                      // by rank
+  std::vector<std::vector<std::uint64_t>> hashes;     // by rank, then by call
+  std::vector<CallCounts> calls;                      // by rank
+  std::vector<std::vector<std::uint64_t>> last_step;  // by sender: bytes to each rank in the last step
+};
+
+[[nodiscard]] GatherResult run(const GatherJob& job);
+
+/// Empty where all ranks hold the same bits after every call.
+[[nodiscard]] std::string disagreement(const GatherResult& result);
+
+}  // namespace sdp4bit::test

@@ -1,0 +1,248 @@
+// AllGather of weights, preloaded, on emulated clusters: equal bits everywhere, bounded errors, agreed kinds.
+#include "catch.h"
+#include "gather_job.h"
+
+using namespace sdp4bit::test;
+
+namespace {
+
+constexpr std::uint64_t kBeforeHandshake = 3;  // calls until the group that reads it
+constexpr std::uint64_t kLearning = 8;         // class calls until differences, with one or two buffers
+
+void require_agreement(const GatherJob& job, const GatherResult& result) {
+  INFO(job.nodes << " nodes x " << job.local_ranks);
+  REQUIRE(result.failure == "");
+  REQUIRE(disagreement(result) == "");
+}
+
+void require_compressed(const GatherResult& result, std::uint64_t expected) {
+  for (const CallCounts& calls : result.calls) REQUIRE(calls.compressed == expected);
+}
+
+std::uint64_t all_but_learning(const GatherJob& job) {
+  return static_cast<std::uint64_t>(job.steps * job.buffers) - kBeforeHandshake - kLearning;
+}
+
+std::size_t occurrences(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t i = text.find(part); i != std::string::npos; i = text.find(part, i + 1)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("AllGather.AllRanksHoldTheSameBitsWithinTheBoundAtEveryStep") {
+  for (const auto& [nodes, local] : {std::pair{2, 2}, {4, 1}, {2, 3}, {3, 2}}) {
+    const GatherJob job{.nodes = nodes, .local_ranks = local, .steps = 150};
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+    require_compressed(result, all_but_learning(job));
+  }
+}
+
+TEST_CASE("AllGather.FullLedgerWorksInOneNodeAndOnUnevenNodes") {
+  for (const auto& [nodes, local] : {std::pair{1, 4}, {2, 2}, {3, 1}}) {
+    GatherJob job{.nodes = nodes, .local_ranks = local, .steps = 150};
+    job.environment = {{"SDP4BIT_WEIGHT_LEDGER", "full"}};
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+    require_compressed(result, all_but_learning(job));
+  }
+}
+
+TEST_CASE("AllGather.NodeLedgerStaysNativeWhereThereAreNoColumns") {
+  GatherJob job{.nodes = 1, .local_ranks = 3, .steps = 30};
+  const GatherResult result = run(job);
+  require_agreement(job, result);
+  require_compressed(result, 0);
+}
+
+TEST_CASE("AllGather.TakesAtMost403BitsPerElementAndOtherNode") {
+  for (const char* ledger : {"node", "full"}) {
+    GatherJob job{.count = 1 << 18, .buffers = 1, .steps = 14};
+    job.environment = {{"SDP4BIT_WEIGHT_LEDGER", ledger}};
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+    require_compressed(result, all_but_learning(job));
+    for (std::size_t sender = 0; sender < 4; ++sender) {
+      const std::size_t other = sender < 2 ? 2 : 0;  // first rank of the other node
+      const std::uint64_t bytes = result.last_step[sender][other] + result.last_step[sender][other + 1];
+      const double receivers = std::string(ledger) == "full" ? 2 : 1;
+      CHECK(static_cast<double>(bytes) * 8 <= 4.03 * receivers * static_cast<double>(job.count));
+      CHECK(bytes > 0);
+    }
+  }
+}
+
+TEST_CASE("AllGather.EveryTypePlaceAndAlignmentGivesEqualBits") {
+  for (const ncclDataType_t type : {ncclBfloat16, ncclFloat16, ncclFloat32}) {
+    std::vector<std::uint64_t> hashes;
+    for (const bool place : {true, false}) {
+      for (const std::size_t misalignment : {std::size_t{0}, std::size_t{1}}) {
+        GatherJob job{.count = 4099,
+                      .type = type,
+                      .buffers = 1,
+                      .steps = 25,
+                      .in_place = place,
+                      .misalignment = misalignment};
+        job.environment = {{"SDP4BIT_WEIGHT_TYPES", "bf16,fp16,fp32"}};
+        const GatherResult result = run(job);
+        require_agreement(job, result);
+        require_compressed(result, all_but_learning(job));
+        if (hashes.empty()) hashes = result.hashes[0];
+        CHECK(hashes == result.hashes[0]);
+      }
+    }
+  }
+}
+
+TEST_CASE("AllGather.OddCountsWork") {
+  for (const std::size_t count : {1u, 2u, 7u, 31u, 33u, 127u, 129u, 2047u, 2049u}) {
+    const GatherJob job{.count = count, .buffers = 1, .steps = 20};
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+    require_compressed(result, all_but_learning(job));
+  }
+}
+
+TEST_CASE("AllGather.LongShardsGoInChunks") {
+  for (const char* ledger : {"node", "full"}) {
+    GatherJob job{.count = 20001, .steps = 30};
+    job.environment = {{"SDP4BIT_WORKSPACE", "64K"}, {"SDP4BIT_WEIGHT_LEDGER", ledger}};
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+    require_compressed(result, all_but_learning(job));
+  }
+}
+
+TEST_CASE("AllGather.AReceiveBufferFullOfGarbageChangesNothing") {
+  for (const int who : {1, -1}) {
+    GatherJob job;
+    job.before = [who](int rank, int step, Disturbance& buffers) {
+      if (step == 30 && (who < 0 || rank == who)) buffers.scribble(0);
+    };
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+    require_compressed(result, all_but_learning(job));
+  }
+}
+
+TEST_CASE("AllGather.AMovedBufferIsTakenUp") {
+  for (const int who : {2, -1}) {
+    GatherJob job{.recovery = 6};
+    job.before = [who](int rank, int step, Disturbance& buffers) {
+      if (step == 30 && (who < 0 || rank == who)) buffers.move(1);
+    };
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+  }
+}
+
+TEST_CASE("AllGather.ExchangedBuffersAreWithinTheBoundAfterOneNativeRound") {
+  for (const int who : {3, -1}) {
+    GatherJob job{.recovery = 3};  // the jump is read four calls later; then one round of two calls
+    job.before = [who](int rank, int step, Disturbance& buffers) {
+      if (step >= 30 && (who < 0 || rank == who)) buffers.exchange(0, step == 30 ? 1 : 0);
+    };
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+    require_compressed(result, all_but_learning(job) - 2);
+    CHECK(occurrences(result.logs[0], "one round native") == 1);
+  }
+}
+
+TEST_CASE("AllGather.ReloadedWeightsCostOneNativeRound") {
+  GatherJob job{.buffers = 1, .recovery = 5};
+  job.before = [](int, int step, Disturbance& buffers) {
+    if (step == 40) buffers.reload(0);
+  };
+  const GatherResult result = run(job);
+  require_agreement(job, result);
+  require_compressed(result, all_but_learning(job) - 1);
+}
+
+TEST_CASE("AllGather.ALedgerThatOneRankCannotHoldMakesTheClassNativeEverywhereSaidOnce") {
+  GatherJob job{.buffers = 1, .steps = 40};
+  job.before = [](int rank, int step, Disturbance& buffers) {
+    if (rank == 2 && step == static_cast<int>(kBeforeHandshake) + 4) buffers.fail_next_allocation();
+  };
+  const GatherResult result = run(job);
+  require_agreement(job, result);
+  require_compressed(result, 0);
+  for (const std::string& log : result.logs) CHECK(occurrences(log, "stays with NCCL") == 1);
+  CHECK(occurrences(result.logs[2], "not to be had here") == 1);
+}
+
+TEST_CASE("AllGather.ALedgerBeyondItsBoundIsNotAskedFor") {
+  GatherJob job{.count = 3000, .buffers = 1, .steps = 40};
+  job.environment = {{"SDP4BIT_WEIGHT_MEMORY", "11K"}};  // two entries of 6000 bytes are more
+  const GatherResult result = run(job);
+  require_agreement(job, result);
+  require_compressed(result, 0);
+}
+
+TEST_CASE("AllGather.FreshTemporariesAndRotatingPoolsStayNative") {
+  GatherJob fresh{.buffers = 1, .steps = 60, .fresh = true};
+  const GatherResult temporaries = run(fresh);
+  require_agreement(fresh, temporaries);
+  require_compressed(temporaries, 0);
+
+  GatherJob pool{.buffers = 3, .steps = 30, .pool = true};
+  const GatherResult rotating = run(pool);
+  require_agreement(pool, rotating);
+  require_compressed(rotating, 0);
+}
+
+TEST_CASE("AllGather.UnchangedDataGetsThere") {
+  GatherJob job{.buffers = 1, .steps = 30, .still = true};
+  const GatherResult result = run(job);
+  require_agreement(job, result);
+  require_compressed(result, all_but_learning(job));
+}
+
+TEST_CASE("AllGather.SeveralGathersInOneGroupHaveOneKind") {
+  GatherJob job{.buffers = 3, .steps = 40, .grouped = true};
+  const GatherResult result = run(job);
+  require_agreement(job, result);
+  require_compressed(result,
+                     40 * 3 - 3 - 33);  // see the exams of groups of three: 33 is the first at or after 32
+}
+
+TEST_CASE("AllGather.RefreshesOnTime") {
+  GatherJob job{.steps = 61};
+  job.environment = {{"SDP4BIT_WEIGHT_REFRESH", "10"}};
+  const GatherResult result = run(job);
+  require_agreement(job, result);
+  const std::uint64_t differences_and_refreshes = all_but_learning(job);
+  require_compressed(result, differences_and_refreshes - (differences_and_refreshes - 1) / 20 * 2);
+}
+
+TEST_CASE("AllGather.AnExactOwnerKeepsItsWeights") {
+  for (const bool in_place : {true, false}) {
+    GatherJob job{.steps = 40, .in_place = in_place, .owner_is_exact = true};
+    job.environment = {{"SDP4BIT_OWN_SHARD", "exact"}};
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+    require_compressed(result, all_but_learning(job));
+  }
+}
+
+TEST_CASE("AllGather.DirectCodingTakesWhatTheLedgerDoesNot") {
+  for (const auto& [nodes, local] : {std::pair{2, 2}, {1, 3}}) {
+    GatherJob job{.nodes = nodes, .local_ranks = local, .buffers = 1, .steps = 20, .fresh = true};
+    job.environment = {{"SDP4BIT_WEIGHT_LEDGER", "off"}, {"SDP4BIT_WEIGHT_DIRECT", "8"}};
+    job.bound = 0.5 / 127;
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+    require_compressed(result, 20 - kBeforeHandshake);
+  }
+}
+
+TEST_CASE("AllGather.ThreeHundredStepsAsAtTheStart", "[.slow]") {
+  for (const auto& [nodes, local] : {std::pair{2, 2}, {4, 1}, {2, 3}, {3, 2}}) {
+    const GatherJob job{.nodes = nodes, .local_ranks = local, .count = 10007, .steps = 300};
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+    require_compressed(result, all_but_learning(job));
+  }
+}
