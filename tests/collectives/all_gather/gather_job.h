@@ -38,7 +38,7 @@ struct GatherJob {
   bool fresh = false;            // a new receive buffer for every gather
   bool pool = false;             // all buffers take turns in one receive buffer
   bool still = false;            // weights never change
-  Environment environment;
+  Environment environment = {};
   std::function<Environment(int rank)> environment_of_rank = nullptr;
   /// Called before each step. What it disturbs is not held to the bound for `recovery` steps.
   std::function<void(int rank, int step, Disturbance&)> before = nullptr;
