@@ -66,9 +66,8 @@ void validate_direction(const CopyRequest& request, const char* who) {
       fail(cudaErrorInvalidMemcpyDirection);
   }
   if (fits) return;
-  const auto& space = ptx::AddressSpace::instance();
   fail(cudaErrorInvalidValue, "%s: the direction does not fit the pointers: destination %s; source %s", who,
-       space.describe(request.destination).c_str(), space.describe(request.source).c_str());
+       describe(request.destination).c_str(), describe(request.source).c_str());
 }
 
 bool pageable(const void* address) {
@@ -142,8 +141,7 @@ void validate(const CopyRequest& request, const Device& device, const char* who)
 void validate(const FillRequest& request, const Device& device, const char* who) {
   require(request.destination != nullptr && request.box.width <= request.pitch.row);
   if (pageable(request.destination)) {
-    fail(cudaErrorInvalidValue, "%s: %s", who,
-         ptx::AddressSpace::instance().describe(request.destination).c_str());
+    fail(cudaErrorInvalidValue, "%s: %s", who, describe(request.destination).c_str());
   }
   require(may_copy_to(request.destination, span_bytes(request.box, request.pitch), device, who));
 }

@@ -54,7 +54,7 @@ cudaError_t checked(int device_index, const void* address, std::size_t bytes, co
                          : verdict == ptx::AccessVerdict::use_after_free ? "after free"
                                                                          : "of bytes never written";
       say("device %d: %s: %s %s, %zu bytes: %s", device_index, who, write ? "write" : "read", what, bytes,
-          space.describe(address).c_str());
+          describe(address).c_str());
     }
     fail(cudaErrorIllegalAddress);
   });

@@ -91,7 +91,7 @@ cudaError_t cudaFree(void* devPtr) {
                      (found->kind == MemoryKind::device || found->kind == MemoryKind::managed);
     if (!own) {
       fail(cudaErrorInvalidValue, "cudaFree of what is not the start of live device memory: %s",
-           space().describe(devPtr).c_str());
+           describe(devPtr).c_str());
     }
     Device& owner = device_at(found->device);
     owner.synchronize();
@@ -125,7 +125,7 @@ cudaError_t cudaFreeHost(void* ptr) {
                      found->kind == MemoryKind::pinned_host;
     if (!own) {
       fail(cudaErrorInvalidValue, "cudaFreeHost of what is not the start of live pinned memory: %s",
-           space().describe(ptr).c_str());
+           describe(ptr).c_str());
     }
     synchronize_all();
     require(space().release(ptr));

@@ -1,6 +1,8 @@
 // Which memory a pointer names, and copying together with the "written" state.
 #include "memory_state.h"
 
+#include <array>
+#include <cstdio>
 #include <cstring>
 
 namespace sandbox::cudart {
@@ -16,8 +18,9 @@ constexpr std::size_t kGuardBytes = 128;
 bool verdict_is_fine(ptx::AccessVerdict verdict, const void* address, std::size_t bytes, const Device& device,
                      const char* who, const char* what) {
   if (verdict == ptx::AccessVerdict::ok || verdict == ptx::AccessVerdict::uninitialized) return true;
-  say("device %d: %s: %s of %zu bytes: %s", device.index, who, what, bytes,
-      space().describe(address).c_str());
+  const char* why = verdict == ptx::AccessVerdict::use_after_free ? "after free" : "out of bounds";
+  say("device %d: %s: %s of %zu bytes %s: %s", device.index, who, what, bytes, why,
+      describe(address).c_str());
   return false;
 }
 
@@ -30,6 +33,13 @@ bool is_foreign(const void* address, std::size_t bytes) {
 }
 
 }  // namespace
+
+std::string describe(const void* address) {
+  if (!is_foreign(address, 1)) return space().describe(address);
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%p is pageable host memory", address);
+  return text.data();
+}
 
 Place place_of(const void* address) {
   const auto found = space().find(address);

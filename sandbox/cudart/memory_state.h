@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <string>
 
 #include "device.h"
 #include "sandbox/ptx/address_space.h"
@@ -20,6 +21,9 @@ inline bool on_device(Place place) {
 inline bool on_host(Place place) {
   return place != Place::device;
 }
+
+/// Where a pointer points, for messages.
+std::string describe(const void* address);
 
 /// Lets a copy touch [address, address + bytes)? Says what is wrong, in the name of `who`, if not. Unwritten
 /// bytes may be copied; pageable memory is not known and always passes, unless it lies just beside an

@@ -196,8 +196,7 @@ cudaError_t cudaFreeAsync(void* devPtr, cudaStream_t hStream) {
       }
     }
     if (pool == nullptr) {
-      fail(cudaErrorInvalidValue, "cudaFreeAsync of what no pool holds: %s",
-           AddressSpace::instance().describe(devPtr).c_str());
+      fail(cudaErrorInvalidValue, "cudaFreeAsync of what no pool holds: %s", describe(devPtr).c_str());
     }
     stream->submit(std::make_shared<FreeOperation>(devPtr, std::move(pool), bytes));
   });
