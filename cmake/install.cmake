@@ -1,14 +1,8 @@
 # What is installed where: the library for GPUs, its public header, and a package that find_package(sdp4bit) finds.
-if(NOT TARGET sdp4bit)
-  return()
-endif()
-
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS sdp4bit EXPORT sdp4bit
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS sdp4bit EXPORT sdp4bit LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/include/sdp4bit/sdp4bit.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sdp4bit)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
