@@ -72,6 +72,9 @@ ncclResult_t Group::end() {
 
 ncclResult_t Group::simulate_end(ncclSimInfo_t* info) {
   const RealNccl& real = real_nccl();
+  if (!real.group_simulate_end) {
+    throw Error(ncclInvalidUsage, "the program calls ncclGroupSimulateEnd, which its NCCL does not have (2.22)");
+  }
   const InsideNccl inside;
   const Clearing clearing(*this, depth_ <= 1);
   ncclResult_t result = ncclSuccess;
