@@ -114,7 +114,7 @@ void sandboxMarkWritten(void* address, size_t bytes) {
 }
 
 void sandboxCopyWritten(void* destination, const void* source, size_t bytes) {
-  copy_written_state(destination, source, bytes);
+  sandbox::ptx::AddressSpace::instance().copy_written(destination, source, bytes);
 }
 
 void sandboxSetStickyError(int device, cudaError_t error) {

@@ -58,25 +58,9 @@ bool may_copy_to(const void* address, std::size_t bytes, const Device& device, c
   return verdict_is_fine(space().check_write(address, bytes), address, bytes, device, who, "write");
 }
 
-void copy_written_state(void* destination, const void* source, std::size_t bytes) {
-  if (bytes == 0 || place_of(destination) == Place::pageable) return;
-  if (place_of(source) == Place::pageable || space().check_read(source, bytes) == ptx::AccessVerdict::ok) {
-    space().mark_written(destination, bytes);
-    return;
-  }
-  if (bytes == 1) {
-    space().mark_unwritten(destination, bytes);
-    return;
-  }
-  const std::size_t half = bytes / 2;
-  copy_written_state(destination, source, half);
-  copy_written_state(static_cast<std::byte*>(destination) + half,
-                     static_cast<const std::byte*>(source) + half, bytes - half);
-}
-
 void copy_bytes(void* destination, const void* source, std::size_t bytes) {
   std::memmove(destination, source, bytes);
-  copy_written_state(destination, source, bytes);
+  space().copy_written(destination, source, bytes);
 }
 
 void mark_written(void* address, std::size_t bytes) {

@@ -33,7 +33,6 @@ bool may_copy_to(const void* address, std::size_t bytes, const Device& device, c
 
 /// Moves bytes together with what is known about them: a copy of unwritten bytes is unwritten.
 void copy_bytes(void* destination, const void* source, std::size_t bytes);
-void copy_written_state(void* destination, const void* source, std::size_t bytes);
 void mark_written(void* address, std::size_t bytes);
 
 /// Memory of a pool was released by cudaFree.

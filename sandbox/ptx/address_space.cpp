@@ -250,6 +250,33 @@ void AddressSpace::mark_unwritten(void* address, std::size_t bytes) {
     range->written.clear(start - range->base, bytes);
 }
 
+void AddressSpace::copy_written(void* destination, const void* source, std::size_t bytes) {
+  if (bytes == 0) return;
+  const auto to = reinterpret_cast<std::uintptr_t>(destination);
+  const auto from = reinterpret_cast<std::uintptr_t>(source);
+  // What nobody tracks, the program's own memory too, counts as written.
+  if (const auto verdict = check_read(source, bytes); verdict != AccessVerdict::uninitialized) {
+    mark_written(destination, bytes);
+    return;
+  }
+  std::unique_lock lock(impl_->mutex);  // clearing and marking the same bits do not mix
+  MemoryRange* target = impl_->find(to);
+  const MemoryRange* origin = impl_->find(from);
+  if (!target || bytes > target->end() - to || !origin || bytes > origin->end() - from) return;
+  const std::size_t first = to - target->base;
+  std::size_t done = 0;
+  while (done < bytes) {
+    const std::size_t left = bytes - done;
+    const std::size_t here = from - origin->base + done;
+    const std::size_t written = origin->written.first_unwritten(here, left) - here;
+    if (written > 0) target->written.mark(first + done, written);
+    if (written == left) break;
+    const std::size_t next = origin->written.first_written(here + written, left - written) - here;
+    target->written.clear(first + done + written, next - written);
+    done += next;
+  }
+}
+
 std::string AddressSpace::describe(const void* address) const {
   const auto place = reinterpret_cast<std::uintptr_t>(address);
   char text[256];

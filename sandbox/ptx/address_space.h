@@ -56,6 +56,8 @@ class AddressSpace {
   void mark_written(void* address, std::size_t bytes);
   /// Forgets that a range was written (stream-ordered reuse of memory).
   void mark_unwritten(void* address, std::size_t bytes);
+  /// Gives each byte of the destination the "written" state of its source, as a copy of the bytes does.
+  void copy_written(void* destination, const void* source, std::size_t bytes);
 
   /// "0x7f... is 4 bytes after allocation #12 (1024 bytes on device 0, alive)".
   std::string describe(const void* address) const;

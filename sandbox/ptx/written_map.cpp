@@ -2,6 +2,7 @@
 #include "sandbox/ptx/written_map.h"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 
 namespace sandbox::ptx {
@@ -118,10 +119,17 @@ bool WrittenMap::search(std::size_t offset, std::size_t bytes) const {
   return true;
 }
 
-std::size_t WrittenMap::first_unwritten(std::size_t offset, std::size_t bytes) const {
-  const std::size_t end = offset + bytes;
-  while (offset < end && is_written(offset, 1)) ++offset;
-  return offset;
+std::size_t WrittenMap::find(std::size_t offset, std::size_t bytes, bool written) const {
+  std::size_t found = offset + bytes;
+  if (!bits_ || fully_written()) return written ? offset : found;
+  for_each_word(offset, bytes, [&](std::size_t word, std::uint64_t bits) {
+    const std::uint64_t state = bits_[word].load(std::memory_order_relaxed);
+    const std::uint64_t hits = (written ? state : ~state) & bits;
+    if (hits == 0) return true;
+    found = word * 64 + static_cast<std::size_t>(std::countr_zero(hits));
+    return false;
+  });
+  return found;
 }
 
 }  // namespace sandbox::ptx

@@ -28,7 +28,11 @@ class WrittenMap {
   }
   void clear(std::size_t offset, std::size_t bytes);
   /// The first byte of [offset, offset + bytes) that was never written; offset + bytes if there is none.
-  std::size_t first_unwritten(std::size_t offset, std::size_t bytes) const;
+  std::size_t first_unwritten(std::size_t offset, std::size_t bytes) const {
+    return find(offset, bytes, false);
+  }
+  /// The first byte of [offset, offset + bytes) that was written; offset + bytes if there is none.
+  std::size_t first_written(std::size_t offset, std::size_t bytes) const { return find(offset, bytes, true); }
 
  private:
   static constexpr std::size_t kWordsPerChunk = 8;  // 64 bytes of memory a word, 512 a chunk
@@ -38,13 +42,14 @@ class WrittenMap {
   };
 
   bool search(std::size_t offset, std::size_t bytes) const;
+  std::size_t find(std::size_t offset, std::size_t bytes, bool written) const;
   void set(std::size_t offset, std::size_t bytes);
   void set_bits(std::size_t word, std::uint64_t bits);
   void clear_bits(std::size_t word, std::uint64_t bits);
   void materialize();
 
   std::atomic<bool> fully_written_{true};
-  bool complete_bits_ = false;  // false: fully_written_ was set without touching the bits
+  std::atomic<bool> complete_bits_{false};  // false: fully_written_ was set without touching the bits
   std::size_t bytes_ = 0;
   std::size_t words_ = 0;
   std::size_t chunks_ = 0;
