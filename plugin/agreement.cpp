@@ -151,11 +151,11 @@ void say_engaged(const CommState& comm) {
   static Once once;
   const Topology& topology = comm.topology;
   const int version = real_nccl().version;
-  const std::string text = describe(comm) + ", " + std::to_string(topology.node_count) + " nodes";
+  const std::string text = describe(comm) + " on " + std::to_string(topology.node_count) + " nodes";
   if (once.first()) {
-    log_notice("sdp4bit " SDP4BIT_VERSION
-               " works: NCCL %d.%d.%d, %s: gradients %u bits between nodes, %u in a node; "
-               "weight differences %u bits",
+    log_notice("works (version " SDP4BIT_VERSION
+               ", NCCL %d.%d.%d): %s; gradients %u bits between nodes, %u in a node; weight differences %u "
+               "bits",
                version / 10000, version / 100 % 100, version % 100, text.c_str(), config().codec_inter.bits,
                config().codec_intra.bits, config().codec_weight.bits);
   } else {
