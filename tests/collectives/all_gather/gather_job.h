@@ -23,6 +23,7 @@ class Disturbance {
   virtual void move(int buffer) = 0;                 // to a new address
   virtual void exchange(int buffer, int other) = 0;  // their addresses
   virtual void reload(int buffer) = 0;               // other weights; must be done on all ranks alike
+  virtual void expect_jump(int buffer) = 0;          // another rank disturbs what it sends
   virtual void fail_next_allocation() = 0;
 };
 
