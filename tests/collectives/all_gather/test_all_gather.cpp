@@ -61,7 +61,7 @@ TEST_CASE("AllGather.NodeLedgerStaysNativeWhereThereAreNoColumns") {
 
 TEST_CASE("AllGather.TakesAtMost403BitsPerElementAndOtherNode") {
   for (const char* ledger : {"node", "full"}) {
-    GatherJob job{.count = 1 << 18, .buffers = 1, .steps = 14};
+    GatherJob job{.count = 1 << 17, .buffers = 1, .steps = 14};
     job.environment = {{"SDP4BIT_WEIGHT_LEDGER", ledger}};
     const GatherResult result = run(job);
     require_agreement(job, result);
