@@ -122,6 +122,7 @@ std::shared_ptr<CommState> find_comm(ncclComm_t handle) {
   } catch (const Error&) {
     return nullptr;  // NCCL does not answer for this handle: it will say why when it gets the call
   }
+  report_at_exit();
   const std::unique_lock lock(all.mutex);
   Entry& entry = all.entries[handle];
   if (!entry.state) {

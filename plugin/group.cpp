@@ -205,7 +205,6 @@ void Group::launch(bool in_progress) {
     const cudaStream_t stream =
         call.collective == Collective::reduce_scatter ? call.reduce_scatter.stream : call.all_gather.stream;
     if (comm.calls_launched++ == 0) {
-      report_at_exit();
       start_watchdog();
       if (in_progress) {
         comm.blocking = false;  // also of a communicator whose creation we did not see
