@@ -81,6 +81,33 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// Grid: tiles of the chunk, strided.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    measure_difference_kernel(const MeasureDifferenceArgs args, const SegmentLayout layout) {
+  __shared__ GroupScratch scratch;
+  const WeightChunk& chunk = args.chunk;
+  const T* shard = static_cast<const T*>(args.shard) + chunk.offset;
+  const T* entry = static_cast<const T*>(args.entry) + chunk.offset;
+  const unsigned threads = layout.threads_per_group();
+  const std::size_t tiles = tile_count(chunk.count);
+  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const std::size_t begin = block_begin(tile, threadIdx.x);
+    const unsigned size = block_size(begin, chunk.count);
+    float before[kBlock], value[kBlock];
+    load_entry(before, entry, begin, size);
+    load_entry<T>(value, nullptr, begin, size);
+    if (size != 0) load_block(value, shard + begin, size);
+    const std::uint32_t weight = group_maximum(block_magnitude(value), threads, scratch);
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) value[i] -= before[i];
+    const std::uint32_t difference = group_maximum(block_magnitude(value), threads, scratch);
+    if (size != 0 && threadIdx.x % threads == 0) {
+      args.maxima[begin >> layout.group_shift] = {difference, weight};
+    }
+  }
+}
+
 /// Grid: tiles of the chunk (strided), messages.
 template <typename T, unsigned Bits>
 __global__ void __launch_bounds__(kThreads)
@@ -169,6 +196,18 @@ cudaError_t encode_difference(const EncodeDifferenceArgs& args, cudaStream_t str
       encode_difference_kernel<T, Bits><<<grid, kThreads, 0, stream>>>(args, layout, key);
       return cudaGetLastError();
     });
+  });
+}
+
+cudaError_t measure_difference(const MeasureDifferenceArgs& args, cudaStream_t stream) {
+  const WeightChunk& chunk = args.chunk;
+  if (chunk.count == 0) return cudaSuccess;
+  dim3 grid;
+  if (!codec_is_valid(chunk.codec) || !make_grid(grid, chunk.count)) return cudaErrorInvalidValue;
+  const SegmentLayout layout(chunk.count, chunk.codec);
+  return with_type(chunk.type, [&]<typename T>() {
+    measure_difference_kernel<T><<<grid, kThreads, 0, stream>>>(args, layout);
+    return cudaGetLastError();
   });
 }
 

@@ -85,6 +85,15 @@ struct EncodeDifferenceArgs {
 };
 cudaError_t encode_difference(const EncodeDifferenceArgs& args, cudaStream_t stream);
 
+/// Only measures how far the new shard is from the own entry: maxima for write_record, before a vote.
+struct MeasureDifferenceArgs {
+  WeightChunk chunk;
+  const void* shard = nullptr;
+  const void* entry = nullptr;
+  GroupMaxima* maxima = nullptr;  // one for each group of the chunk
+};
+cudaError_t measure_difference(const MeasureDifferenceArgs& args, cudaStream_t stream);
+
 /// Adds the chunk's maxima to the call's sums, in one fixed order, and writes the header. The last chunk's
 /// flags speak of the whole shard, those of earlier chunks are empty.
 struct SealDifferenceArgs {

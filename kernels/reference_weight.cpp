@@ -111,6 +111,18 @@ void encode_difference(const EncodeDifferenceArgs& args) {
   }
 }
 
+void measure_difference(const MeasureDifferenceArgs& args) {
+  const WeightChunk& chunk = args.chunk;
+  const std::vector<float> before = read_entry(static_cast<const std::byte*>(args.entry), chunk);
+  for (std::size_t i = 0; i < chunk.count; ++i) {
+    const float weight = load_element(chunk.type, args.shard, chunk.offset + i);
+    GroupMaxima& maxima = args.maxima[i / chunk.codec.group_size];
+    if (i % chunk.codec.group_size == 0) maxima = {0, 0};
+    maxima.difference = std::max(maxima.difference, magnitude_bits(canonical(weight - before[i])));
+    maxima.weight = std::max(maxima.weight, magnitude_bits(weight));
+  }
+}
+
 void seal_difference(const SealDifferenceArgs& args) {
   const WeightChunk& chunk = args.chunk;
   std::uint32_t flags = 0;

@@ -7,6 +7,7 @@
 namespace sdp4bit::reference {
 
 void encode_difference(const EncodeDifferenceArgs& args);
+void measure_difference(const MeasureDifferenceArgs& args);
 void seal_difference(const SealDifferenceArgs& args);
 void add_difference(const AddDifferenceArgs& args);
 void scatter_shards(const ScatterShardsArgs& args);

@@ -3,6 +3,7 @@
 //   decide()   weight_class.*       the kind of a group's calls, from what earlier calls said (call_words.*)
 //   enroll()   weight_record.*      a native call's record: slots, samples, entries (ledger.*)
 //              weight_difference.*  a difference, or a stateless direct call
+//              weight_vote.*        a difference that is voted on first
 #include "plugin/all_gather.h"
 
 #include <deque>
@@ -18,6 +19,7 @@
 #include "plugin/weight_layout.h"
 #include "plugin/weight_record.h"
 #include "plugin/weight_tables.h"
+#include "plugin/weight_vote.h"
 
 namespace sdp4bit {
 namespace {
@@ -93,7 +95,7 @@ struct WeightState::Impl {
   [[nodiscard]] std::uint64_t ledger_bound() const;
   [[nodiscard]] WeightChunk shard_of(const GatherClass& gathers) const;
   PhasedCall* enroll_record(GatherClass& gathers, const AllGatherArgs& args);
-  PhasedCall* enroll_difference(DifferencePlan plan);
+  PhasedCall* enroll_difference(DifferencePlan plan, const Ledger* voted);
 
   CommState& comm;
   WeightTables ledger_tables;
@@ -104,6 +106,8 @@ struct WeightState::Impl {
   std::vector<AgreedWords> read;  // scratch
   CallPool<RecordCall> records;
   CallPool<DifferenceCall> differences;
+  CallPool<VotedCall> votes;
+  std::vector<CallWords*> vote_answers;  // of the last group: read by now
   std::uint64_t pool_epoch = 0;
 };
 
@@ -119,7 +123,9 @@ bool WeightState::Impl::takes_class(std::size_t count, ElementType type) const {
   return ledger_tables.path != WeightPath::none && classes.size() < kMostClasses &&
          weight_chunk_length(count, type, ledger_tables.path, options.weight_codec(), comm.topology,
                              options.workspace) != 0 &&
-         record_layout(count, options.weight_group, comm.ranks).bytes <= options.workspace;
+         record_layout(count, options.weight_group, comm.ranks).bytes <= options.workspace &&
+         (!options.weight_vote ||
+          VotedCall::vote_bytes(count, options.weight_group, comm.ranks) <= options.workspace);
 }
 
 GatherKind WeightState::Impl::without_ledger(std::size_t count, ElementType type) const {
@@ -145,6 +151,7 @@ void WeightState::Impl::advance(GatherClass& gathers) {
   for (std::uint64_t call = gathers.machine.words_begin(); call < end; ++call) {
     if (!gathers.queue.arrived(call)) wait_for(gathers.queue, call);
     read.push_back(gathers.queue.read(call));
+    if (config().weight_vote) read.back().any_jump = false;  // it went native at once
   }
   const WeightDecision decision = gathers.machine.decide(gathers.calls, read);
   gathers.queue.skip_to(gathers.machine.words_begin());
@@ -267,14 +274,23 @@ PhasedCall* WeightState::Impl::enroll_record(GatherClass& gathers, const AllGath
   return &record;
 }
 
-PhasedCall* WeightState::Impl::enroll_difference(DifferencePlan plan) {
+/// With a ledger to vote on: each gather is voted on first.
+PhasedCall* WeightState::Impl::enroll_difference(DifferencePlan plan, const Ledger* voted) {
   plan.comm = &comm;
   plan.replica = config().own_shard != OwnShard::exact;
-  DifferenceCall& difference = differences.next();
-  difference.set(plan);
-  const std::size_t bytes = plan.args.count * element_bytes(plan.shard.type);
-  count_bytes(comm.stats, Collective::all_gather, bytes * (comm.ranks - 1), difference.sent_bytes());
-  return &difference;
+  const std::size_t bytes = plan.args.count * element_bytes(plan.shard.type) * (comm.ranks - 1);
+  if (voted) {
+    CallWords* const answer = words.take();
+    vote_answers.push_back(answer);
+    VotedCall& call = votes.next();
+    call.set(plan, voted->slot_count(), answer);
+    count_bytes(comm.stats, Collective::all_gather, bytes, call.sent_bytes());
+    return &call;
+  }
+  DifferenceCall& call = differences.next();
+  call.set(plan);
+  count_bytes(comm.stats, Collective::all_gather, bytes, call.sent_bytes());
+  return &call;
 }
 
 WeightState::WeightState(CommState& comm) : impl_(std::make_unique<Impl>(comm)) {
@@ -303,6 +319,9 @@ PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std:
   if (impl_->pool_epoch != epoch) {
     impl_->records.reuse();
     impl_->differences.reuse();
+    impl_->votes.reuse();
+    for (CallWords* const answer : impl_->vote_answers) impl_->words.give_back(answer);
+    impl_->vote_answers.clear();
     impl_->pool_epoch = epoch;
   }
   const ElementType type = element_type(call.type).value();
@@ -339,7 +358,8 @@ PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std:
                                                .count = call.count,
                                                .class_number = kDirectClass,
                                                .class_call = impl_->direct_calls++},
-                                     .args = call});
+                                     .args = call},
+                                    nullptr);
   }
   const std::uint32_t slot = gathers->ledger.find_slot(call.receive).slot;
   const WeightChunk shard = impl_->shard_of(*gathers);
@@ -350,7 +370,8 @@ PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std:
                                    .slot = slot,
                                    .own_entry = gathers->ledger.own_entry(slot),
                                    .ledger = gathers->ledger.entries(),
-                                   .words = words});
+                                   .words = words},
+                                  config().weight_vote ? &gathers->ledger : nullptr);
 }
 
 }  // namespace sdp4bit

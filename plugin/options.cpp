@@ -299,6 +299,10 @@ const std::array kTable{
     row<&Config::weight_memory, parse_memory_bound, print_memory_bound>(
         "SDP4BIT_WEIGHT_MEMORY", "bytes, with K, M or G, or a percentage of the device", kWire,
         "most memory of all ledgers of a communicator"),
+    row<&Config::weight_vote, parse_switch, print_switch>(
+        "SDP4BIT_WEIGHT_VOTE", "0, 1", kWire,
+        "1: ranks vote before each difference, and weights that were replaced go native at once; the host "
+        "waits"),
     row<&Config::weight_refresh, parse_number32, print_number>(
         "SDP4BIT_WEIGHT_REFRESH", "a number; 0: never", kWire, "rounds of differences before a native one"),
     words<&Config::weight_direct, kDirectBits>("SDP4BIT_WEIGHT_DIRECT", "0, 8, 4", kWire,

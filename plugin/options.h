@@ -73,6 +73,7 @@ struct Config {
   WeightLedger weight_ledger = WeightLedger::node;
   MemoryBound weight_memory;
   std::uint32_t weight_refresh = 1000;
+  bool weight_vote = false;
   std::uint32_t weight_direct = 0;  // bits; 0: off
   OwnShard own_shard = OwnShard::automatic;
   std::uint64_t start_call = 0;

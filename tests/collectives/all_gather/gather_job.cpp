@@ -125,7 +125,8 @@ class Rank final : public Disturbance {
   }
   void reload(int buffer) override {
     std::vector<float>& master = masters_[at(buffer)];
-    for (std::size_t i = 0; i < master.size(); ++i) master[i] = 0.03f * noise(i * 64 + 63);
+    for (std::size_t i = 0; i < master.size(); ++i)
+      master[i] = 0.03f * noise(i * 64 + 63 + static_cast<std::size_t>(step_) * 65536);
     disturbed(buffer);
   }
   void expect_jump(int buffer) override { disturbed(buffer); }

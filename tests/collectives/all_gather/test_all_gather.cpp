@@ -242,6 +242,20 @@ TEST_CASE("AllGather.DirectCodingTakesWhatTheLedgerDoesNot") {
   }
 }
 
+TEST_CASE("AllGather.AVoteSendsReplacedWeightsNativeAtOnce") {
+  for (const char* workspace : {"64M", "64K"}) {
+    GatherJob job{.count = 20001, .buffers = 2, .steps = 40};
+    job.environment = {{"SDP4BIT_WEIGHT_VOTE", "1"}, {"SDP4BIT_WORKSPACE", workspace}};
+    job.before = [](int, int step, Disturbance& buffers) {
+      if (step == 30 || step == 31 || step == 33) buffers.reload(1);  // within the bound at the very call
+    };
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+    require_compressed(result, all_but_learning(job));
+    CHECK(occurrences(result.logs[0], "one round native") == 0);
+  }
+}
+
 TEST_CASE("AllGather.ThreeHundredStepsAsAtTheStart", "[.slow]") {
   for (const auto& [nodes, local] : {std::pair{2, 2}, {4, 1}, {2, 3}, {3, 2}}) {
     const GatherJob job{.nodes = nodes, .local_ranks = local, .count = 10007, .steps = 300};

@@ -72,16 +72,26 @@ std::string compare_encode_and_seal(const WeightCase& test) {
         .message = pick(message),
         .staged_header = test.staged ? pick(staged) : nullptr};
   };
+  Both measured(group_count(test.count, test.codec) * sizeof(GroupMaxima));
+  const auto measure = [&](auto pick) {
+    return MeasureDifferenceArgs{.chunk = chunk,
+                                 .shard = pick(shard),
+                                 .entry = pick(entry),
+                                 .maxima = reinterpret_cast<GroupMaxima*>(pick(measured))};
+  };
   const auto on_device = [](Both& both) { return both.device(); };
   const auto on_host = [](Both& both) { return both.host(); };
+  require_success(measure_difference(measure(on_device), nullptr));
+  require_success(cudaDeviceSynchronize());
+  reference::measure_difference(measure(on_host));
   require_success(encode_difference(encode(on_device), nullptr));
   require_success(seal_difference(seal(on_device), nullptr));
   require_success(cudaDeviceSynchronize());
   reference::encode_difference(encode(on_host));
   reference::seal_difference(seal(on_host));
   return shard.difference("shard") + entry.difference("entry") + replica.difference("replica") +
-         message.difference("message") + maxima.difference("maxima") + sums.difference("sums") +
-         (test.staged ? staged.difference("staged") : "");
+         measured.difference("measured") + message.difference("message") + maxima.difference("maxima") +
+         sums.difference("sums") + (test.staged ? staged.difference("staged") : "");
 }
 
 std::string compare_add_and_scatter(const WeightCase& test, std::uint32_t senders, std::uint32_t skipped,
@@ -272,7 +282,8 @@ std::string compare_publish(std::uint32_t rows, std::uint32_t columns, unsigned 
   Bytes first(rows * row_stride, std::byte{0}), second(sizeof(MessageHeader), std::byte{0});
   std::mt19937 random(seed);
   const auto fill = [&](std::byte* address) {
-    header_at(address) = weight_header(MessageKind::weight_difference, {}, 0, 0, static_cast<std::uint32_t>(random()) | kSmall);
+    header_at(address) = weight_header(MessageKind::weight_difference, {}, 0, 0,
+                                       static_cast<std::uint32_t>(random()) | kSmall);
     header_at(address).slot_count = static_cast<std::uint32_t>(random() % 100);
   };
   for (std::uint32_t row = 0; row < rows; ++row) {
