@@ -79,12 +79,15 @@ class CommState {
   DeviceBuffer words;       // the draw counter, then scratch for connecting
   PinnedBuffer error_word;  // a kernel that met a header that cannot be writes 1
   SegmentTables tables;
-  Event join;                            // brings the streams of one group together
-  Event last_use;                        // of the workspace
+  Event join;          // brings the streams of one group together
+  Event last_use;      // of the workspace
+  Event captured_use;  // of the workspace, by the capture `last_capture`
+  unsigned long long last_capture = 0;
   std::unique_ptr<WeightState> weights;  // created when the agreement is on
 
   // Counting. Numbers are given when calls are launched.
   std::uint64_t calls_launched = 0;  // neither zero-count nor captured nor refused ones
+  bool gradients_before = false;     // an eager ReduceScatter was compressed
   std::uint64_t group_epoch = 0;     // the outermost group that the next two belong to
   std::uint64_t calls_before_group = 0;
   std::uint32_t draws_in_group = 0;  // noise draws taken by calls of this group

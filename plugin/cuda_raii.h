@@ -85,14 +85,12 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   /// Creates the event on the current device at its first use.
-  void record(cudaStream_t stream) {
-    if (!event_) check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
-    check(cudaEventRecord(event_, stream));
-    recorded_ = true;
-  }
-  void make_wait(cudaStream_t stream) const {
-    if (recorded_) check(cudaStreamWaitEvent(stream, event_, 0));
-  }
+  void record(cudaStream_t stream) { record(stream, cudaEventRecordDefault); }
+  void make_wait(cudaStream_t stream) const { make_wait(stream, cudaEventWaitDefault); }
+  /// On a stream that is being captured: a node of the graph, so that replays and eager work pass the event
+  /// on to each other.
+  void record_external(cudaStream_t stream) { record(stream, cudaEventRecordExternal); }
+  void make_wait_external(cudaStream_t stream) const { make_wait(stream, cudaEventWaitExternal); }
   [[nodiscard]] bool recorded() const noexcept { return recorded_; }
   /// True if recorded and reached. Throws on a device error.
   [[nodiscard]] bool finished() const {
@@ -107,6 +105,15 @@ class Event {
   }
 
  private:
+  void record(cudaStream_t stream, unsigned flags) {
+    if (!event_) check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+    check(cudaEventRecordWithFlags(event_, stream, flags));
+    recorded_ = true;
+  }
+  void make_wait(cudaStream_t stream, unsigned flags) const {
+    if (recorded_) check(cudaStreamWaitEvent(stream, event_, flags));
+  }
+
   cudaEvent_t event_ = nullptr;
   bool recorded_ = false;
 };

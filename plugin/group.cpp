@@ -73,7 +73,8 @@ ncclResult_t Group::end() {
 ncclResult_t Group::simulate_end(ncclSimInfo_t* info) {
   const RealNccl& real = real_nccl();
   if (!real.group_simulate_end) {
-    throw Error(ncclInvalidUsage, "the program calls ncclGroupSimulateEnd, which its NCCL does not have (2.22)");
+    throw Error(ncclInvalidUsage,
+                "the program calls ncclGroupSimulateEnd, which its NCCL does not have (2.22)");
   }
   const InsideNccl inside;
   const Clearing clearing(*this, depth_ <= 1);
@@ -161,24 +162,27 @@ Reason Group::classify(CommState& comm, const CallFacts& facts) {
       read_handshake(comm);
     }
   }
-  return decide(
-      facts,
-      {.ranks = comm.ranks, .agreement = comm.agreement, .calls_before_group = comm.calls_before_group},
-      config());
+  return decide(facts,
+                {.ranks = comm.ranks,
+                 .agreement = comm.agreement,
+                 .calls_before_group = comm.calls_before_group,
+                 .gradients_before = comm.gradients_before},
+                config());
 }
 
 /// Passes the call on if it is not ours, remembers it, and outside of a group ends the group that it is.
 template <typename PassOn>
 ncclResult_t Group::take(Recorded call, const CallFacts& facts, const PassOn& pass_on) {
   const bool ours = call.reason == Reason::compressed;
-  const bool counts = facts.count > 0 && !facts.capturing && call.comm->ranks > 1;
-  if (!counts) count_call(call.comm->stats, call.collective, call.reason);
+  call.counts = facts.count > 0 && !facts.capturing && call.comm->ranks > 1;
+  const bool keep = call.counts || ours;
+  if (!keep) count_call(call.comm->stats, call.collective, call.reason);
   if (depth_ == 0) {
-    if (counts) calls_.push_back(std::move(call));
+    if (keep) calls_.push_back(std::move(call));
     return finish_outermost([&] { return ours ? ncclSuccess : pass_on(); });
   }
   const ncclResult_t result = ours ? ncclSuccess : pass_on();
-  if (counts && !refused(result)) calls_.push_back(std::move(call));
+  if (keep && !refused(result)) calls_.push_back(std::move(call));
   return result;
 }
 
@@ -197,6 +201,7 @@ ncclResult_t Group::finish_outermost(const EndNatives& end_natives) {
 void Group::launch(bool in_progress) {
   if (calls_.empty()) return;
   const LogScope scope(calls_.front().comm->subject());
+  const RelaxedCapture relaxed;
   phased_.clear();
   for (Recorded& call : calls_) {
     CommState& comm = *call.comm;
@@ -204,7 +209,7 @@ void Group::launch(bool in_progress) {
     count_call(comm.stats, call.collective, call.reason);
     const cudaStream_t stream =
         call.collective == Collective::reduce_scatter ? call.reduce_scatter.stream : call.all_gather.stream;
-    if (comm.calls_launched++ == 0) {
+    if (call.counts && comm.calls_launched++ == 0) {
       start_watchdog();
       if (in_progress) {
         comm.blocking = false;  // also of a communicator whose creation we did not see
@@ -226,6 +231,7 @@ void Group::launch(bool in_progress) {
                                 element_bytes(element_type(call.reduce_scatter.type).value());
       count_bytes(comm.stats, call.collective, bytes, gradient.sent_bytes());
       phased_.push_back(&gradient);
+      comm.gradients_before = comm.gradients_before || call.counts;
     }
   }
   lockstep_.run(phased_);

@@ -39,6 +39,7 @@ class Group {
     std::shared_ptr<CommState> comm;
     Collective collective = Collective::reduce_scatter;
     Reason reason = Reason::compressed;
+    bool counts = true;                // gets a number: not captured
     ReduceScatterArgs reduce_scatter;  // of a ReduceScatter
     AllGatherArgs all_gather;          // of an AllGather ...
     GatherKind gather = GatherKind::native;

@@ -12,6 +12,14 @@
 namespace sdp4bit {
 namespace {
 
+/// The id of a stream's capture, 0 if it is not being captured.
+unsigned long long capture_of(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  check(cudaStreamGetCaptureInfo(stream, &status, &id));
+  return status == cudaStreamCaptureStatusActive ? id : 0;
+}
+
 /// Closes the group whatever happens: one that stays open would swallow the program's next calls.
 class InternalGroup {
  public:
@@ -59,8 +67,15 @@ std::size_t Lockstep::lane_of(PhasedCall& call) {
 void Lockstep::hand_over() {
   for (Lane& lane : lanes_) {
     const DeviceGuard device(lane.comm->device);
-    // Also when the handle is the same: it may be a new stream's.
-    lane.comm->last_use.make_wait(lane.stream);
+    const CommState& comm = *lane.comm;
+    lane.capture = capture_of(lane.stream);
+    if (lane.capture == 0) {
+      comm.last_use.make_wait(lane.stream);  // also when the handle is the same: it may be a new stream's
+    } else if (lane.capture == comm.last_capture) {
+      comm.captured_use.make_wait(lane.stream);
+    } else {
+      comm.last_use.make_wait_external(lane.stream);
+    }
   }
   for (const Job& job : jobs_) {
     const Lane& lane = lanes_[job.lane];
@@ -128,13 +143,20 @@ void Lockstep::hand_back() {
     const DeviceGuard device(comm.device);
     if (comm.draws_in_group > 0) check(advance_draw(comm.draw_counter(), comm.draws_in_group, lane.stream));
     comm.draws_in_group = 0;
-    comm.last_use.record(lane.stream);
+    if (lane.capture == 0) {
+      comm.last_use.record(lane.stream);
+    } else {
+      comm.last_use.record_external(lane.stream);
+      comm.captured_use.record(lane.stream);
+      comm.last_capture = lane.capture;
+    }
   }
   for (const Job& job : jobs_) {
     const Lane& lane = lanes_[job.lane];
     if (job.call->stream() == lane.stream) continue;
     const DeviceGuard device(lane.comm->device);
-    lane.comm->last_use.make_wait(job.call->stream());
+    lane.comm->join.record(lane.stream);
+    lane.comm->join.make_wait(job.call->stream());
   }
 }
 

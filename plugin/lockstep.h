@@ -22,7 +22,8 @@ class Lockstep {
   struct Lane {
     CommState* comm;
     cudaStream_t stream;
-    std::size_t used = 0;  // bytes of the workspace in this round
+    unsigned long long capture = 0;  // id of the stream's capture; 0: none
+    std::size_t used = 0;            // bytes of the workspace in this round
     bool full = false;
   };
   struct Job {

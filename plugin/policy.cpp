@@ -55,12 +55,12 @@ std::optional<ElementType> element_type(ncclDataType_t type) {
 Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config) {
   if (call.count == 0) return Reason::zero_count;
   if (comm.ranks <= 1) return Reason::one_rank;
-  if (call.capturing) return Reason::capturing;
+  const bool gradient = call.collective == Collective::reduce_scatter;
+  if (call.capturing && !(gradient && comm.gradients_before)) return Reason::capturing;
   if (comm.agreement == Agreement::pending) return Reason::not_agreed_yet;
   if (comm.agreement == Agreement::off) return Reason::agreement_off;
 
   // From here on the options count: the handshake has shown that they are equal.
-  const bool gradient = call.collective == Collective::reduce_scatter;
   if (!(gradient ? config.collectives.reduce_scatter : config.collectives.all_gather)) {
     return Reason::collective_not_taken;
   }

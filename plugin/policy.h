@@ -23,7 +23,7 @@ enum class Reason : std::uint8_t {
   compressed,
   zero_count,
   one_rank,
-  capturing,
+  capturing,             // AllGather always; ReduceScatter before an eager call was compressed
   not_agreed_yet,        // before the handshake is read
   agreement_off,         // the handshake said no: see the line in the log
   collective_not_taken,  // SDP4BIT_COLLECTIVES
@@ -53,6 +53,7 @@ struct CommFacts {
   std::uint32_t ranks = 1;
   Agreement agreement = Agreement::pending;
   std::uint64_t calls_before_group = 0;  // launched on the communicator before this outermost group
+  bool gradients_before = false;         // an eager ReduceScatter was compressed on it
 };
 
 /// The reason to pass the call on, or `compressed`. An AllGather that is taken may still be native: the

@@ -40,6 +40,13 @@ TEST_CASE("Policy.LeavesWhatItDoesNotUnderstand") {
   CHECK(with_call([](CallFacts& call) { call.op = OpKind::other; }) == Reason::op_not_taken);
   CHECK(with_call([](CallFacts& call) { call.count = 0; }) == Reason::zero_count);
   CHECK(with_call([](CallFacts& call) { call.capturing = true; }) == Reason::capturing);
+  CallFacts captured = kCall;
+  captured.capturing = true;
+  CommFacts warm = kComm;
+  warm.gradients_before = true;
+  CHECK(decide(captured, warm, Config{}) == Reason::compressed);
+  captured.collective = Collective::all_gather;
+  CHECK(decide(captured, warm, Config{}) == Reason::capturing);
 }
 
 TEST_CASE("Policy.NothingBeforeOrWithoutAgreement") {

@@ -1,0 +1,120 @@
+// Captured ReduceScatters: compressed once an eager one was, drawing anew at every replay, and in order with
+// eager calls.
+#include "catch.h"
+#include "gradient_case.h"
+
+namespace sdp4bit::test {
+namespace {
+
+const Environment kAll{{"SDP4BIT_COMMS", "all"}, {"SDP4BIT_MIN_BYTES", "0"}};
+constexpr std::size_t kCount = 1500;
+const GradientCase kGradient{.count = kCount};
+
+class Graph {
+ public:
+  template <typename Issue>
+  Graph(cudaStream_t stream, Issue issue) {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    issue();
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(stream, &graph));
+    check(cudaGraphInstantiate(&executable_, graph, 0));
+    check(cudaGraphDestroy(graph));
+  }
+  ~Graph() { (void)cudaGraphExecDestroy(executable_); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  void replay(cudaStream_t stream) const { check(cudaGraphLaunch(executable_, stream)); }
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+void append(Bytes& to, const Bytes& bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+TEST_CASE("Capture.ReplaysDrawAnewAndMixWithEagerCalls") {
+  const std::vector<int> node_of = even_nodes(2, 2);
+  const auto outcomes = run_cluster({.node_of = node_of, .environment = kAll}, [](RankContext& rank) {
+    engage(rank);
+    append(rank.result, run_gradient(rank, kGradient));  // draw 0
+    const DeviceBytes send(input_of(kGradient, rank.rank, rank.ranks)), receive(kCount * sizeof(float));
+    const auto issue = [&](cudaStream_t stream) {
+      check(ncclReduceScatter(send.data(), receive.data(), kCount, ncclFloat32, ncclSum, rank.comm, stream));
+    };
+    {
+      const Graph graph(rank.stream, [&] { issue(rank.stream); });
+      expect(calls_of("reduce_scatter").compressed == 2, "compressed under capture");
+      cudaStream_t other = nullptr;
+      check(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+      for (int round = 0; round < 3; ++round) {
+        graph.replay(rank.stream);  // draws 1, 3, 5
+        check(cudaStreamSynchronize(rank.stream));
+        append(rank.result, receive.read());
+        issue(other);  // draws 2, 4, 6
+        check(cudaStreamSynchronize(other));
+        append(rank.result, receive.read());
+      }
+      check(cudaStreamDestroy(other));
+    }
+  });
+  REQUIRE(failures(outcomes) == "");
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    Bytes expected;
+    for (std::uint64_t draw = 0; draw < 7; ++draw)
+      append(expected, expected_outputs(kGradient, node_of, draw)[rank]);
+    CHECK(outcomes[rank].result == expected);
+  }
+}
+
+TEST_CASE("Capture.SeveralCallsOfOneGraphShareTheWorkspaceInOrder") {
+  const std::vector<int> node_of = even_nodes(2, 1);
+  const auto outcomes = run_cluster({.node_of = node_of, .environment = kAll}, [](RankContext& rank) {
+    engage(rank);
+    append(rank.result, run_gradient(rank, kGradient));
+    const DeviceBytes send(input_of(kGradient, rank.rank, rank.ranks));
+    const DeviceBytes one(kCount * sizeof(float)), two(kCount * sizeof(float));
+    const auto issue = [&](const DeviceBytes& receive) {
+      check(ncclReduceScatter(send.data(), receive.data(), kCount, ncclFloat32, ncclSum, rank.comm,
+                              rank.stream));
+    };
+    const Graph graph(rank.stream, [&] {
+      issue(one);
+      issue(two);
+    });
+    graph.replay(rank.stream);
+    check(cudaStreamSynchronize(rank.stream));
+    append(rank.result, one.read());
+    append(rank.result, two.read());
+  });
+  REQUIRE(failures(outcomes) == "");
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    Bytes expected;
+    for (std::uint64_t draw = 0; draw < 3; ++draw)
+      append(expected, expected_outputs(kGradient, node_of, draw)[rank]);
+    CHECK(outcomes[rank].result == expected);
+  }
+}
+
+TEST_CASE("Capture.BeforeAnEagerCompressedCallItIsNcclsBusiness") {
+  const auto outcomes =
+      run_cluster({.node_of = even_nodes(2, 1), .environment = kAll}, [](RankContext& rank) {
+        engage(rank);
+        const DeviceBytes send(input_of(kGradient, rank.rank, rank.ranks)), receive(kCount * sizeof(float));
+        const Graph graph(rank.stream, [&] {
+          check(ncclReduceScatter(send.data(), receive.data(), kCount, ncclFloat32, ncclSum, rank.comm,
+                                  rank.stream));
+        });
+        graph.replay(rank.stream);
+        check(cudaStreamSynchronize(rank.stream));
+        expect(calls_of("reduce_scatter").compressed == 0, "native");
+        const std::vector<double> exact = exact_output(kGradient, rank.rank, rank.ranks);
+        const std::vector<float> got = to_floats(ElementType::float32, receive.read());
+        for (std::size_t i = 0; i < kCount; ++i) expect(got[i] == static_cast<float>(exact[i]), "exact");
+      });
+  CHECK(failures(outcomes) == "");
+}
+
+}  // namespace
+}  // namespace sdp4bit::test
