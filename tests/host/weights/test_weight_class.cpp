@@ -165,6 +165,17 @@ TEST_CASE("One call that is not small in the later half fails an exam") {
   }
 }
 
+TEST_CASE("One slot that was never seen before in the later half fails an exam") {
+  Program program;
+  program.says = [&](std::uint64_t call) {
+    AgreedWords word = steady(call, 1);
+    word.all_seen = call != 2 && call != 3;  // fails 4 and 8, whatever is small
+    return word;
+  };
+  program.run(40);
+  CHECK(program.first(WeightEvent::exam_passed) == 16);
+}
+
 TEST_CASE("A jump makes one round native, max(S, 4) calls later") {
   for (const std::uint32_t slots : {1u, 3u, 4u, 6u}) {
     Program program;

@@ -185,7 +185,7 @@ TEST_CASE("Small is at most a sixteenth of the weights, a jump more than a quart
   CHECK(flags(16.0, 16.0) == kSmall);
   CHECK(flags(0.0, 0.0) == kSmall);
   CHECK(flags(15.0, 16.0) == kSmall);
-  CHECK(flags(14.875, 16.0) == 0);
+  CHECK(flags(14.96875, 16.0) == 0);
   CHECK(flags(12.0, 16.0) == 0);
   CHECK(flags(11.875, 16.0) == kJump);
   CHECK(flags(1.0, 0.0) == kJump);
