@@ -1,4 +1,6 @@
 // Entries: collectives, sends and receives.
+#include <climits>
+
 #include "sandbox/nccl/api.h"
 #include "sandbox/nccl/communicator.h"
 #include "sandbox/nccl/group.h"
@@ -8,7 +10,7 @@ namespace sandbox::nccl {
 namespace {
 
 constexpr int kNoRoot = -1;
-constexpr int kNoOp = -1;
+constexpr int kNoOp = INT_MIN;  // no program can mean it: negative operations are refused
 
 // Checks what NCCL checks and no more: null buffers and wrong sizes are found, or not, when the operation
 // runs.

@@ -77,7 +77,8 @@ TEST_CASE("Calls on one communicator run in order of issue on whatever streams")
     warm_up(self, streams[0]);
     // Each doubles the same buffer in place: any overlap or loss shows.
     for (int call = 0; call < 20; ++call) {
-      const cudaStream_t stream = call % 5 == 4 ? cudaStreamPerThread : static_cast<cudaStream_t>(streams[call % 3]);
+      const cudaStream_t stream =
+          call % 5 == 4 ? cudaStreamPerThread : static_cast<cudaStream_t>(streams[call % 3]);
       check(ncclAllReduce(data.data(), data.data(), kCount, ncclInt32, ncclSum, self.comm, stream));
     }
     check(cudaDeviceSynchronize());
@@ -204,8 +205,10 @@ TEST_CASE("Captured collectives run at each replay and keep their order with eag
       }
       stream.wait();
       eager.wait();
-      expect(data.values<int64_t>() == std::vector<int64_t>(kCount, expected), "ten replays and ten eager calls");
-      expect(message.values<int64_t>() == std::vector<int64_t>(kCount, expected / 3), "the message of the last replay");
+      expect(data.values<int64_t>() == std::vector<int64_t>(kCount, expected),
+             "ten replays and ten eager calls");
+      expect(message.values<int64_t>() == std::vector<int64_t>(kCount, expected / 3),
+             "the message of the last replay");
     }
     check(cudaEventDestroy(fork));
     check(cudaEventDestroy(joined));
@@ -233,6 +236,7 @@ TEST_CASE("Sends and receives of a group progress together, whatever their order
     }
     check(ncclGroupEnd());
     stream.wait();
-    for (size_t i = 0; i < 4 * kMessages; ++i) expect(receive.values<int>()[i] == static_cast<int>(i / kMessages), "message");
+    for (size_t i = 0; i < 4 * kMessages; ++i)
+      expect(receive.values<int>()[i] == static_cast<int>(i / kMessages), "message");
   });
 }
