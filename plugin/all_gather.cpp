@@ -137,6 +137,7 @@ GatherKind WeightState::Impl::without_ledger(std::size_t count, ElementType type
 
 /// The call is a round or several calls old. Its device may have failed since: then its words never come.
 void WeightState::Impl::wait_for(const CallQueue& queue, std::uint64_t call) {
+  const RelaxedCapture relaxed;
   const auto reached = [&] {
     if (queue.arrived(call)) return true;
     if (!comm.last_use.finished() || queue.arrived(call)) return false;
