@@ -52,6 +52,7 @@ struct GatherClass {
   std::uint64_t epoch = 0;  // the outermost group that `kind` holds for
   GatherKind kind = GatherKind::native_and_record;
   bool wants_ledger = false;  // S was agreed, memory was not asked for yet
+  bool has_jumped = false;
 };
 
 /// Calls of one kind, reused from group to group.
@@ -184,7 +185,14 @@ void WeightState::Impl::follow(GatherClass& gathers, WeightEvent event) {
     case WeightEvent::ledger_agreed:
       return say("all ranks hold the ledger; differences from now on");
     case WeightEvent::jump_round:
-      return say("a difference was large (weights were replaced, or a buffer moved); one round native");
+      if (!gathers.has_jumped) {
+        log_notice(
+            "AllGather of %zu %s per rank: weights were replaced, or a buffer moved; they arrived with 4-bit "
+            "error, and one round is native now (said once; SDP4BIT_WEIGHT_VOTE=1 avoids the error)",
+            gathers.shape.count, type_name(gathers.shape.type));
+      }
+      gathers.has_jumped = true;
+      return say("a difference was large; one round native");
     case WeightEvent::refresh_round:
       return say("one round native, to refresh");
     case WeightEvent::learning_again:

@@ -63,6 +63,7 @@ class Rank final : public Disturbance {
         ranks_(static_cast<std::size_t>(context.ranks)),
         own_(static_cast<std::size_t>(context.rank)),
         shard_bytes_(job.count * element_bytes(type_)) {
+    check(cudaStreamCreateWithFlags(&second_stream_, cudaStreamNonBlocking));
     for (int b = 0; b < job.buffers; ++b) {
       masters_.emplace_back(ranks_ * job.count);
       std::vector<float>& master = masters_.back();
@@ -84,13 +85,13 @@ class Rank final : public Disturbance {
         check(ncclGroupStart());
         for (int b = 0; b < job_.buffers; ++b) gather(b);
         check(ncclGroupEnd());
-        check(cudaStreamSynchronize(context_.stream));
+        synchronize();
         for (int b = 0; b < job_.buffers; ++b) examine(b);
       } else {
         for (int b = 0; b < job_.buffers; ++b) {
           prepare(b);
           gather(b);
-          check(cudaStreamSynchronize(context_.stream));
+          synchronize();
           examine(b);
         }
       }
@@ -167,6 +168,11 @@ class Rank final : public Disturbance {
         ncclAllGather(send(buffer), receive(buffer), job_.count, job_.type, context_.comm, context_.stream));
   }
 
+  void synchronize() const {
+    check(cudaStreamSynchronize(context_.stream));
+    check(cudaStreamSynchronize(second_stream_));
+  }
+
   void examine(int buffer) {
     Bytes got(ranks_ * shard_bytes_);
     check(cudaMemcpy(got.data(), receive(buffer), got.size(), cudaMemcpyDeviceToHost));
@@ -219,6 +225,7 @@ class Rank final : public Disturbance {
   RankContext& context_;
   const ElementType type_;
   const std::size_t ranks_, own_, shard_bytes_;
+  cudaStream_t second_stream_ = nullptr;
   int step_ = 0;
   std::vector<std::vector<float>> masters_;   // of all ranks, by buffer
   std::vector<std::vector<float>> previous_;  // what the last gather gave

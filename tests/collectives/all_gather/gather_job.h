@@ -36,6 +36,7 @@ struct GatherJob {
   bool in_place = true;
   std::size_t misalignment = 0;  // elements
   bool grouped = false;          // all buffers' gathers in one group
+  bool two_streams = false;      // buffers take turns
   bool fresh = false;            // a new receive buffer for every gather
   bool pool = false;             // all buffers take turns in one receive buffer
   bool still = false;            // weights never change

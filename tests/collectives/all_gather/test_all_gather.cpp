@@ -212,6 +212,15 @@ TEST_CASE("AllGather.SeveralGathersInOneGroupHaveOneKind") {
                      40 * 3 - 3 - 33);  // see the exams of groups of three: 33 is the first at or after 32
 }
 
+TEST_CASE("AllGather.StreamsMayTakeTurns") {
+  for (const bool grouped : {false, true}) {
+    GatherJob job{.steps = 40, .grouped = grouped, .two_streams = true};
+    const GatherResult result = run(job);
+    require_agreement(job, result);
+    CHECK(result.calls[0].compressed > 20);
+  }
+}
+
 TEST_CASE("AllGather.RefreshesOnTime") {
   GatherJob job{.steps = 61};
   job.environment = {{"SDP4BIT_WEIGHT_REFRESH", "10"}};
