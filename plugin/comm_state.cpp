@@ -10,6 +10,7 @@
 #include "plugin/agreement.h"
 #include "plugin/all_gather.h"
 #include "plugin/real_nccl.h"
+#include "plugin/watchdog.h"
 
 namespace sdp4bit {
 namespace {
@@ -123,6 +124,7 @@ std::shared_ptr<CommState> find_comm(ncclComm_t handle) {
     return nullptr;  // NCCL does not answer for this handle: it will say why when it gets the call
   }
   report_at_exit();
+  start_watchdog();
   const std::unique_lock lock(all.mutex);
   Entry& entry = all.entries[handle];
   if (!entry.state) {

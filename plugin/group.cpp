@@ -66,6 +66,7 @@ ncclResult_t Group::end() {
   if (--depth_ > 0) return real_nccl().group_end();
   return finish_outermost([] {
     const InsideNccl inside;
+    const WatchedWait watched("ncclGroupEnd, in NCCL: some rank has not come to it", {});
     return real_nccl().group_end();
   });
 }
@@ -102,6 +103,7 @@ ncclResult_t Group::reduce_scatter(const void* send, void* receive, std::size_t 
                                    ncclRedOp_t op, ncclComm_t handle, cudaStream_t stream) {
   const auto pass_on = [&] {
     const InsideNccl inside;
+    const WatchedWait watched("ncclReduceScatter, in NCCL: some rank has not come to it", {});
     return real_nccl().reduce_scatter(send, receive, count, type, op, handle, stream);
   };
   std::shared_ptr<CommState> comm = find_comm(handle);
@@ -128,6 +130,7 @@ ncclResult_t Group::all_gather(const void* send, void* receive, std::size_t coun
                                ncclComm_t handle, cudaStream_t stream) {
   const auto pass_on = [&] {
     const InsideNccl inside;
+    const WatchedWait watched("ncclAllGather, in NCCL: some rank has not come to it", {});
     return real_nccl().all_gather(send, receive, count, type, handle, stream);
   };
   std::shared_ptr<CommState> comm = find_comm(handle);
@@ -210,7 +213,6 @@ void Group::launch(bool in_progress) {
     const cudaStream_t stream =
         call.collective == Collective::reduce_scatter ? call.reduce_scatter.stream : call.all_gather.stream;
     if (call.counts && comm.calls_launched++ == 0) {
-      start_watchdog();
       if (in_progress) {
         comm.blocking = false;  // also of a communicator whose creation we did not see
         wait_ready(comm);

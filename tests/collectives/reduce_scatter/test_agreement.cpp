@@ -2,7 +2,9 @@
 // every rank.
 #include <sandbox/cudart/extension.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "catch.h"
 #include "gradient_case.h"
@@ -190,6 +192,52 @@ TEST_CASE("Agreement.FirstCallsStayNativeOnRequest") {
                     for (int i = 0; i < 4; ++i) (void)run_gradient(rank, {.count = 100});
                     expect(calls_of("reduce_scatter").compressed == 2, "calls 5 and 6");
                   });
+  CHECK(failures(outcomes) == "");
+}
+
+TEST_CASE("Agreement.AWaitThatLastsIsNamedByTheWatchdog") {
+  const auto outcomes =
+      run_cluster({.node_of = even_nodes(2, 1), .environment = with(kAll, "SDP4BIT_WATCHDOG", "1")},
+                  [](RankContext& rank) {
+                    if (rank.rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+                    const DeviceBytes send(Bytes(4000)), receive(2000);
+                    for (int i = 0; i < 4; ++i) {  // the fourth reads what rank 1 has not said yet
+                      check(ncclReduceScatter(send.data(), receive.data(), 500, ncclFloat32, ncclSum,
+                                              rank.comm, rank.stream));
+                    }
+                    check(cudaStreamSynchronize(rank.stream));
+                  });
+  REQUIRE(failures(outcomes) == "");
+  CHECK(occurrences(outcomes[0].log, "waiting for") == 1);
+  CHECK(occurrences(outcomes[0].log, "every rank needs LD_PRELOAD") == 1);
+  CHECK(occurrences(outcomes[1].log, "waiting for") == 0);
+}
+
+TEST_CASE("Agreement.AnAbortEndsAWaitForAPeerThatNeverComes") {
+  const auto outcomes =
+      run_cluster({.node_of = even_nodes(2, 1), .environment = kAll}, [](RankContext& rank) {
+        if (rank.rank == 0) {
+          const DeviceBytes send(Bytes(4000)), receive(2000);
+          ncclResult_t last = ncclSuccess;
+          std::thread caller([&] {
+            check(cudaSetDevice(0));
+            for (int i = 0; i < 4; ++i) {
+              last = ncclReduceScatter(send.data(), receive.data(), 500, ncclFloat32, ncclSum, rank.comm,
+                                       rank.stream);
+            }
+          });
+          std::this_thread::sleep_for(std::chrono::seconds(1));
+          const auto start = std::chrono::steady_clock::now();
+          check(ncclCommAbort(rank.comm));
+          caller.join();
+          expect(std::chrono::steady_clock::now() - start < std::chrono::seconds(10), "soon");
+          expect(last != ncclSuccess, "the waiting call says that it failed");
+        } else {
+          std::this_thread::sleep_for(std::chrono::seconds(2));
+          check(ncclCommAbort(rank.comm));
+        }
+        rank.comm = nullptr;
+      });
   CHECK(failures(outcomes) == "");
 }
 
