@@ -196,17 +196,20 @@ TEST_CASE("Agreement.FirstCallsStayNativeOnRequest") {
 }
 
 TEST_CASE("Agreement.AWaitThatLastsIsNamedByTheWatchdog") {
-  const auto outcomes =
-      run_cluster({.node_of = even_nodes(2, 1), .environment = with(kAll, "SDP4BIT_WATCHDOG", "1")},
-                  [](RankContext& rank) {
-                    if (rank.rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
-                    const DeviceBytes send(Bytes(4000)), receive(2000);
-                    for (int i = 0; i < 4; ++i) {  // the fourth reads what rank 1 has not said yet
-                      check(ncclReduceScatter(send.data(), receive.data(), 500, ncclFloat32, ncclSum,
-                                              rank.comm, rank.stream));
-                    }
-                    check(cudaStreamSynchronize(rank.stream));
-                  });
+  const auto outcomes = run_cluster(
+      {.node_of = even_nodes(2, 1), .environment = with(kAll, "SDP4BIT_WATCHDOG", "1")},
+      [](RankContext& rank) {
+        const DeviceBytes send(Bytes(4000)), receive(2000);
+        // Connects, so that NCCL itself waits for nobody later.
+        check(ncclAllReduce(send.data(), send.data(), 500, ncclFloat32, ncclSum, rank.comm, rank.stream));
+        check(cudaStreamSynchronize(rank.stream));
+        if (rank.rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+        for (int i = 0; i < 4; ++i) {  // the fourth reads what rank 1 has not said yet
+          check(ncclReduceScatter(send.data(), receive.data(), 500, ncclFloat32, ncclSum, rank.comm,
+                                  rank.stream));
+        }
+        check(cudaStreamSynchronize(rank.stream));
+      });
   REQUIRE(failures(outcomes) == "");
   CHECK(occurrences(outcomes[0].log, "waiting for") == 1);
   CHECK(occurrences(outcomes[0].log, "every rank needs LD_PRELOAD") == 1);
