@@ -153,8 +153,14 @@ void Communicator::launch(std::vector<Operation> operations) {
     }
     check(error, "sandboxStreamEnqueue");
   }
-  order_next(main, capture.active);
-  release_streams(others, main);
+  try {
+    order_next(main, capture.active);
+    release_streams(others, main);
+  } catch (const Failure&) {
+    // The work may already have run and failed the device; then the call was fine, and its error is an
+    // asynchronous one.
+    if (!endpoint_->segment().failed()) throw;
+  }
   launched_ = true;
   ever_captured_ = ever_captured_ || capture.active;
   last_capture_ = capture.id;
