@@ -1,0 +1,28 @@
+// Handlers of ops/integer.def.
+#include "sandbox/ptx/simd/integer_math.h"
+#include "sandbox/ptx/simd/tables.h"
+
+namespace sandbox::ptx::SIMD_NAMESPACE {
+namespace {
+
+#define DEFINE_HANDLERS
+// clang-format off
+#include "sandbox/ptx/simd/define_handlers.h"
+#include "sandbox/ptx/ops/compare.def"
+#include "sandbox/ptx/ops/integer.def"
+#include "sandbox/ptx/simd/undefine_handlers.h"
+// clang-format on
+#undef DEFINE_HANDLERS
+
+}  // namespace
+
+void install_integer(Handler* handlers) {
+// clang-format off
+#include "sandbox/ptx/simd/define_handlers.h"
+#include "sandbox/ptx/ops/compare.def"
+#include "sandbox/ptx/ops/integer.def"
+#include "sandbox/ptx/simd/undefine_handlers.h"
+// clang-format on
+}
+
+}  // namespace sandbox::ptx::SIMD_NAMESPACE

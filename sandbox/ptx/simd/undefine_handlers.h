@@ -1,0 +1,9 @@
+// Undoes define_handlers.h.
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+#undef QUATERNARY
+#undef COMPARE
+#undef COMPARE1
+#undef SELECT
+#undef LANE_LAMBDA
