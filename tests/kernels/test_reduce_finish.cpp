@@ -50,6 +50,12 @@ TEST_CASE("ReduceFinish.AddsInRankOrderWhereverTheOwnRankStands", "[sample]") {
   }
 }
 
+TEST_CASE("ReduceFinish.AMinusZeroAloneStaysMinusZero") {
+  ReduceFinishCase test{{.codec = {.hadamard = false}, .count = 100, .content = Content::zeros}};
+  test.messages = 0;
+  require_equal(test);
+}
+
 TEST_CASE("ReduceFinish.TakesAnyTwoByteAlignedAddressAndChunk", "[sample]") {
   for (const ElementType type : kTypes) {
     for (const std::size_t misalignment : {0u, 2u, 4u, 8u}) {
