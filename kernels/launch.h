@@ -73,8 +73,9 @@ struct ReduceRequantizeArgs {
   Codec received_codec;
   std::uint32_t node_count = 0;
   std::uint32_t own_node = 0;
-  Messages messages;             // node_count - 1 messages of one segment, in node order without own_node
-  float* own_partial = nullptr;  // padded_count(count) floats: the own node's sum, still transformed
+  Messages messages;  // node_count - 1 messages of one segment, in node order without own_node
+  float* own_partial =
+      nullptr;  // 16-byte aligned, padded_count(count) floats: the own node's sum, still transformed
   Codec codec;
   NoiseKey key;
   Draw draw;

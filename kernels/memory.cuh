@@ -9,7 +9,7 @@
 
 namespace sdp4bit {
 
-__device__ __forceinline__ bool is_aligned(const void* address, unsigned bytes) {
+SDP4BIT_HOST_DEVICE bool is_aligned(const void* address, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
@@ -27,12 +27,15 @@ __device__ __forceinline__ void load_words(std::uint32_t (&words)[Words], const 
   }
 }
 
+/// Writes 16-byte aligned words. __stwb is a plain store; an assignment the compiler may take apart into
+/// words.
 template <unsigned Words>
 __device__ __forceinline__ void store_words(void* address, const std::uint32_t (&words)[Words]) {
   static_assert(Words % 4 == 0);
   SDP4BIT_UNROLL
   for (unsigned i = 0; i < Words / 4; ++i) {
-    static_cast<uint4*>(address)[i] = {words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]};
+    const uint4 piece{words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]};
+    __stwb(static_cast<uint4*>(address) + i, piece);
   }
 }
 
@@ -132,6 +135,20 @@ __device__ __forceinline__ void store_block(T* address, const float (&value)[kBl
     }
   }
   store_block_words(address, words, size);
+}
+
+/// A whole block of floats at a 16-byte aligned address.
+__device__ __forceinline__ void load_floats(float (&value)[kBlock], const float* address) {
+  std::uint32_t words[kBlock];
+  load_words(words, address);
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kBlock; ++i) value[i] = float_from_bits(words[i]);
+}
+__device__ __forceinline__ void store_floats(float* address, const float (&value)[kBlock]) {
+  std::uint32_t words[kBlock];
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kBlock; ++i) words[i] = bits_of(value[i]);
+  store_words(address, words);
 }
 
 /// One element, from any address aligned to 2 bytes.

@@ -13,7 +13,7 @@ template <typename T>
 __device__ __forceinline__ void load_own(float (&own)[kBlock], const ReduceFinishArgs& args,
                                          std::size_t begin, float factor) {
   if (args.own_partial != nullptr) {
-    load_block(own, args.own_partial + begin, kBlock);
+    load_floats(own, args.own_partial + begin);
   } else {
     load_input<T>(own, args.input, args.own_segment, begin, factor, args.codec.hadamard);
   }
@@ -50,7 +50,8 @@ cudaError_t reduce_finish(const ReduceFinishArgs& args, cudaStream_t stream) {
   if (args.input.count == 0) return cudaSuccess;
   dim3 grid;
   if (!codec_is_valid(args.codec) || args.own_position > args.message_count ||
-      args.message_count > kLargestMessageCount || !make_grid(grid, args.input.count)) {
+      !is_aligned(args.own_partial, kMessageAlign) || args.message_count > kLargestMessageCount ||
+      !make_grid(grid, args.input.count)) {
     return cudaErrorInvalidValue;
   }
   const SegmentLayout layout(args.input.count, args.codec);

@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
           MessageKind::gradient_between_nodes,         input_segment, args.input.offset + begin};
       encode_to_segment<Bits>(message + layout.segment_offset(0), layout, sum, begin, count, noise, scratch);
     } else if (begin < count) {
-      store_block(args.own_partial + begin, sum, kBlock);  // blocks travel whole
+      store_floats(args.own_partial + begin, sum);
     }
   }
 }
@@ -61,7 +61,8 @@ cudaError_t reduce_requantize(const ReduceRequantizeArgs& args, cudaStream_t str
   dim3 grid;
   if (!codec_is_valid(args.codec) || !codec_is_valid(args.received_codec) ||
       args.codec.hadamard != args.received_codec.hadamard || args.own_position > args.peer_count ||
-      args.peer_count > kLargestMessageCount || !make_grid(grid, args.input.count, args.node_count)) {
+      !is_aligned(args.own_partial, kMessageAlign) || args.peer_count > kLargestMessageCount ||
+      !make_grid(grid, args.input.count, args.node_count)) {
     return cudaErrorInvalidValue;
   }
   const SegmentLayout received_layout(args.input.count, args.received_codec);
