@@ -177,6 +177,8 @@ Reason Group::classify(CommState& comm, const CallFacts& facts) {
 template <typename PassOn>
 ncclResult_t Group::take(Recorded call, const CallFacts& facts, const PassOn& pass_on) {
   const bool ours = call.reason == Reason::compressed;
+  log_trace("%s of %zu elements, type %d: %s", collective_name(call.collective), facts.count,
+            static_cast<int>(facts.type), reason_name(call.reason));
   call.counts = facts.count > 0 && !facts.capturing && call.comm->ranks > 1;
   const bool keep = call.counts || ours;
   if (!keep) count_call(call.comm->stats, call.collective, call.reason);

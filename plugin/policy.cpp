@@ -39,6 +39,10 @@ const char* reason_name(Reason reason) {
   return "unknown";
 }
 
+const char* collective_name(Collective collective) {
+  return collective == Collective::reduce_scatter ? "reduce_scatter" : "all_gather";
+}
+
 std::optional<ElementType> element_type(ncclDataType_t type) {
   switch (type) {
     case ncclFloat32:

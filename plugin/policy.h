@@ -38,6 +38,7 @@ enum class Reason : std::uint8_t {
 };
 inline constexpr std::size_t kReasonCount = static_cast<std::size_t>(Reason::count_);
 [[nodiscard]] const char* reason_name(Reason reason);
+[[nodiscard]] const char* collective_name(Collective collective);
 
 struct CallFacts {
   Collective collective = Collective::reduce_scatter;

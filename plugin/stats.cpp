@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::array kCollectives{Collective::reduce_scatter, Collective::all_gather};
 
-const char* collective_name(Collective collective) {
-  return collective == Collective::reduce_scatter ? "reduce_scatter" : "all_gather";
-}
-
 std::uint64_t load(const std::atomic<std::uint64_t>& counter) {
   return counter.load(std::memory_order_relaxed);
 }
