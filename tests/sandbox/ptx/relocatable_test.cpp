@@ -53,10 +53,10 @@ TEST_CASE("Relocatable.ModulesBehindOneWrapperAreLinked") {
     auto* kernel = module->kernel(name);
     REQUIRE(kernel != nullptr);
     const auto packed = sandbox::ptx::pack_arguments(*kernel, arguments);
-    sandbox::ptx::Launch launch;
-    launch.block = {3, 1, 1};
-    launch.arguments = packed;
-    const auto fault = sandbox::ptx::run(*kernel, launch);
+    sandbox::ptx::Launch call;
+    call.block = {3, 1, 1};
+    call.arguments = packed;
+    const auto fault = sandbox::ptx::run(*kernel, call);
     INFO((fault ? fault->message : ""));
     REQUIRE_FALSE(fault);
   };
