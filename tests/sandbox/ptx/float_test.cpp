@@ -34,6 +34,14 @@ T round_to(Quad value, Rounding rounding) {
   return bit_copy<T>(static_cast<BitsOf<sizeof(T)>>(encode(value, kFormat<T>, rounding)));
 }
 
+/// Rounded as if exponents had no end, then flushed: a result is judged before it is fitted into the format.
+float round_and_flush(Quad value) {
+  const Quad scale = decode(0x5f800000u, kF32);  // 2^64
+  const Quad unbounded = decode(encode(value * scale, kF32), kF32) / scale;
+  const bool small = unbounded > -Quad{0x1p-126f} && unbounded < Quad{0x1p-126f};
+  return small ? (is_negative(value) ? -0.0f : 0.0f) : round_to<float>(value, Rounding::nearest_even);
+}
+
 /// a * b + c with the sign that IEEE 754 gives to exact zeros in each mode.
 template <class T>
 T fused(T a, T b, T c, Rounding rounding) {
@@ -167,11 +175,10 @@ TEST_CASE("Float.FlushToZeroFlushesOperandsAndResults") {
   const auto even = Rounding::nearest_even;
   check_instruction("add.ftz.f32 $r, $0, $1;",
                     [=](float a, float b) { return flush(sum<float>(flush(a), flush(b), even)); });
-  check_instruction("mul.ftz.f32 $r, $0, $1;", [=](float a, float b) {
-    return flush(round_to<float>(Quad{flush(a)} * Quad{flush(b)}, even));
-  });
+  check_instruction("mul.ftz.f32 $r, $0, $1;",
+                    [=](float a, float b) { return round_and_flush(Quad{flush(a)} * Quad{flush(b)}); });
   check_instruction("fma.rn.ftz.f32 $r, $0, $1, $2;", [=](float a, float b, float c) {
-    return flush(fused<float>(flush(a), flush(b), flush(c), even));
+    return round_and_flush(multiply_add(flush(a), flush(b), flush(c)));
   });
   check_instruction(
       "abs.ftz.f32 $r, $0;", [](float a) { return std::fabs(flush(a)); }, Tolerance{.any_nan = true});
@@ -179,9 +186,8 @@ TEST_CASE("Float.FlushToZeroFlushesOperandsAndResults") {
       "neg.ftz.f32 $r, $0;", [](float a) { return -flush(a); }, Tolerance{.any_nan = true});
   check_instruction("setp.lt.ftz.f32 $r, $0, $1;", [](float a, float b) { return flush(a) < flush(b); });
   check_instruction("setp.eq.ftz.f32 $r, $0, $1;", [](float a, float b) { return flush(a) == flush(b); });
-  check_instruction("div.rn.ftz.f32 $r, $0, $1;", [=](float a, float b) {
-    return flush(round_to<float>(Quad{flush(a)} / Quad{flush(b)}, even));
-  });
+  check_instruction("div.rn.ftz.f32 $r, $0, $1;",
+                    [=](float a, float b) { return round_and_flush(Quad{flush(a)} / Quad{flush(b)}); });
 }
 
 TEST_CASE("Float.SaturationClampsToTheUnitInterval") {
