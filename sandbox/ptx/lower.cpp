@@ -144,7 +144,23 @@ int Lowering::constant(RegisterClass kind, std::uint64_t bits, const Variable* v
   return entry->second;
 }
 
+/// Two areas of shared memory that belong to the libraries of the toolkit (cooperative groups).
+std::uint64_t Lowering::reserved_shared_offset(std::string_view name) {
+  static const Variable areas = [] {
+    Variable variable;
+    variable.name = "reserved shared memory";
+    variable.space = Space::shared;
+    variable.bytes = 2048;
+    variable.align = 16;
+    return variable;
+  }();
+  if (name != "%reserved_smem_offset_0" && name != "%reserved_smem_offset_1")
+    unsupported("special register " + std::string(name));
+  return program_.shared_offset(areas) + (name.back() == '1' ? 1024 : 0);
+}
+
 int Lowering::special(std::string_view name, RegisterClass kind) {
+  if (name.starts_with("%reserved_smem")) return constant(kind, reserved_shared_offset(name));
   static const std::unordered_map<std::string_view, Special> names = {
       {"%tid.x", Special::tid_x},
       {"%tid.y", Special::tid_y},

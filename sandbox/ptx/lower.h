@@ -65,6 +65,7 @@ class Lowering {
   int temporary(RegisterClass kind);
   int constant(RegisterClass kind, std::uint64_t bits, const Variable* variable = nullptr);
   int special(std::string_view name, RegisterClass kind);
+  std::uint64_t reserved_shared_offset(std::string_view name);
   /// The register that holds an operand's value, of the type's class.
   int value(const Operand& operand, std::string_view type);
   int value(std::size_t k, std::string_view type) { return value(operand(k), type); }
@@ -81,6 +82,7 @@ class Lowering {
   bool is_temporary(int v) const { return temporaries_[static_cast<std::size_t>(v)]; }
 
   // lower_integer.cpp
+  int flushed(int v, std::string_view type, bool flush);
   void add_sub(), carry(), mul_mad(), div_rem(), min_max(), abs_neg(), logic(), shift(), funnel(), bits(),
       bit_field();
   void lop3(), prmt(), dot(), sad();

@@ -31,7 +31,7 @@ void Lowering::float_unary() {
   const bool flush = op_.take("ftz");
   const std::string_view type = op_.take_type();
   std::string name = root + "_" + std::string(type);
-  if (type == "f64" && approximate) name = root + "_approx_f64";
+  if (type == "f64" && approximate && flush) name = root + "_approx_f64";
   const int d = target(0, type);
   const int a = value(1, type);
   if (type == "f32") {

@@ -13,6 +13,14 @@ bool is_float(std::string_view type) {
 
 }  // namespace
 
+/// The operand with subnormals made zero, if asked for.
+int Lowering::flushed(int v, std::string_view type, bool flush) {
+  if (!flush) return v;
+  const int d = temporary(class_of(type));
+  emit("ftz_" + std::string(type), d, {v});
+  return d;
+}
+
 void Lowering::add_sub() {
   const std::string root(op_.root());
   if (op_.has("cc")) return carry();
@@ -29,7 +37,7 @@ void Lowering::add_sub() {
       emit_modal(root + "_" + std::string(type), result, {a, b}, rounding, flush);
     } else {
       const int raw = flush ? temporary(class_of(type)) : result;
-      emit(root + "_" + std::string(type), raw, {a, b});
+      emit(root + "_" + std::string(type), raw, {flushed(a, type, flush), flushed(b, type, flush)});
       if (flush) emit("ftz_" + std::string(type), result, {raw});
     }
     if (saturate) emit("sat_" + std::string(type), d, {result});
@@ -80,8 +88,11 @@ void Lowering::mul_mad() {
   if (is_float(type)) {
     const std::string name = (mad ? "fma_" : "mul_") + std::string(type);
     const int d = target(0, type);
-    const int a = value(1, type), b = value(2, type);
-    const int c = mad ? value(3, type) : -1;
+    // The processor flushes operands of single precision by itself; halves are widened, so not.
+    const bool flush_first = flush && type != "f32";
+    const int a = flushed(value(1, type), type, flush_first);
+    const int b = flushed(value(2, type), type, flush_first);
+    const int c = mad ? flushed(value(3, type), type, flush_first) : -1;
     const int raw = saturate || relu || (flush && type != "f32") ? temporary(class_of(type)) : d;
     if (type == "f32" || type == "f64") {
       if (mad)

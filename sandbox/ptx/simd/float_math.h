@@ -175,7 +175,8 @@ LANE_INLINE u16 fused_half<bf16>(f32 a, f32 b, f32 c) {
   return encode<8, -126, 127>(add_odd(f64(a) * f64(b), f64(c)), 0).template half<bf16>();
 }
 
-/// The caller has rounded to an integer in the wanted direction, or wants truncation. NaN becomes 0.
+/// The caller has rounded to an integer in the wanted direction, or wants truncation. NaN becomes 0
+/// between single precision and 32 bits, the top bit alone where one side is wider.
 template <class D>
 LANE_INLINE D to_integer(f32 a) {
   constexpr bool is_signed = D(-1) < D(0);
@@ -185,7 +186,8 @@ LANE_INLINE D to_integer(f32 a) {
   constexpr D smallest = is_signed ? D(u64(1) << (8 * sizeof(D) - 1)) : D(0);
   const bool fits = a < above && a > (is_signed ? -above : -1.0f);
   const D inside = is_signed || sizeof(D) == 4 ? D(s64(fits ? a : 0.0f)) : D(fits ? a : 0.0f);
-  return fits ? inside : a != a ? D(0) : a > 0 ? largest : smallest;
+  constexpr D nan = sizeof(D) == 8 ? D(u64(1) << 63) : D(0);
+  return fits ? inside : a != a ? nan : a > 0 ? largest : smallest;
 }
 template <>
 LANE_INLINE s32 to_integer<s32>(f32 a) {
@@ -201,7 +203,8 @@ LANE_INLINE D to_integer(f64 a) {
   constexpr D smallest = is_signed ? D(u64(1) << (8 * sizeof(D) - 1)) : D(0);
   const bool fits = a < above && (is_signed ? a >= -above : a > -1.0);
   const D inside = is_signed || sizeof(D) == 4 ? D(s64(fits ? a : 0.0)) : D(fits ? a : 0.0);
-  return fits ? inside : a != a ? D(0) : a > 0 ? largest : smallest;
+  constexpr D nan = D(u64(1) << (8 * sizeof(D) - 1));
+  return fits ? inside : a != a ? nan : a > 0 ? largest : smallest;
 }
 
 template <class T>

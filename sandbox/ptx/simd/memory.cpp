@@ -51,13 +51,49 @@ struct alignas(sizeof(M) * V > 16 ? 16 : sizeof(M) * V) Group {
   M element[V];
 };
 
+/// The vector or integer that one host instruction moves whole; void for groups that no instruction moves.
+template <u32 bytes>
+struct Whole {
+  using type = void;
+};
+template <>
+struct Whole<16> {
+  typedef u64 type __attribute__((vector_size(16)));
+};
+template <>
+struct Whole<8> {
+  using type = u64;
+};
+template <>
+struct Whole<4> {
+  using type = u32;
+};
+template <>
+struct Whole<2> {
+  using type = u16;
+};
+
+/// Copies a group; volatile keeps the compiler from splitting what another thread must never see in parts.
+template <class G, class To, class From>
+LANE_INLINE void move_whole(To to, From from) {
+  using W = typename Whole<sizeof(G)>::type;
+  if constexpr (__is_same(W, void)) {
+    __builtin_memcpy(to, from, sizeof(G));
+  } else {
+    typedef W MayAlias __attribute__((may_alias));
+    *static_cast<volatile MayAlias*>(static_cast<void*>(to)) =
+        *static_cast<const volatile MayAlias*>(static_cast<const void*>(from));
+  }
+}
+
 template <int E, int V>
 LANE_INLINE void load_lanes(Warp& w, const Instr* i, const Access& access, u32 mask, u64 origin) {
   using M = typename Element<E>::memory;
   using L = typename Element<E>::lane;
   for (u32 left = mask; left != 0; left &= left - 1) {
     const u32 l = u32(__builtin_ctz(left));
-    const auto group = *reinterpret_cast<const Group<M, V>*>(origin + access.at[l]);
+    Group<M, V> group;
+    move_whole<Group<M, V>>(&group, reinterpret_cast<const Group<M, V>*>(origin + access.at[l]));
     for (int v = 0; v < V; ++v) lanes<L>(w, loaded_slot(i, v))[l] = L(group.element[v]);
   }
 }
@@ -82,7 +118,7 @@ LANE_INLINE void store_lanes(Warp& w, const Instr* i, const Access& access, u32 
     const u32 l = u32(__builtin_ctz(left));
     Group<M, V> group;
     for (int v = 0; v < V; ++v) group.element[v] = M(lanes<L>(w, stored_slot(i, v))[l]);
-    *reinterpret_cast<Group<M, V>*>(origin + access.at[l]) = group;
+    move_whole<Group<M, V>>(reinterpret_cast<Group<M, V>*>(origin + access.at[l]), &group);
   }
 }
 
@@ -310,10 +346,11 @@ const Instr* ld_kernel_param_8(Warp& w, const Instr* i) {
   return broadcast_param<u64, u64>(w, i);
 }
 
-#define EACH_SHAPE(X)                                                                               \
-  X(1, 1, 1)                                                                                        \
-  X(2, 2, 1) X(4, 4, 1) X(8, 8, 1) X(16, 16, 1) X(1x2, 1, 2) X(2x2, 2, 2) X(4x2, 4, 2) X(8x2, 8, 2) \
-      X(1x4, 1, 4) X(2x4, 2, 4) X(4x4, 4, 4) X(8x4, 8, 4)
+#define EACH_SHAPE(X)                                                                                 \
+  X(1, 1, 1)                                                                                          \
+  X(2, 2, 1)                                                                                          \
+  X(4, 4, 1) X(8, 8, 1) X(16, 16, 1) X(1x2, 1, 2) X(2x2, 2, 2) X(4x2, 4, 2) X(8x2, 8, 2) X(1x4, 1, 4) \
+      X(2x4, 2, 4) X(4x4, 4, 4) X(8x4, 8, 4)
 #define DEFINE(suffix, E, V)                          \
   const Instr* ld_##suffix(Warp& w, const Instr* i) { \
     return move<E, V, false>(w, i);                   \
