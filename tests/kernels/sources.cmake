@@ -5,3 +5,6 @@ set(KERNEL_TEST_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/test_quantize.cpp
   ${CMAKE_CURRENT_LIST_DIR}/test_reduce_finish.cpp
   ${CMAKE_CURRENT_LIST_DIR}/test_reduce_requantize.cpp)
+set(WEIGHT_KERNEL_TEST_SOURCES
+  ${CMAKE_CURRENT_LIST_DIR}/weights/test_weights.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/weights/weight_phases.cpp)

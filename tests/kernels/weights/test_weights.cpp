@@ -53,6 +53,14 @@ TEST_CASE("EncodeDifference.CodesTheChunkAndNothingElse") {
   }
 }
 
+TEST_CASE("SealDifference.AddsManyGroupsInTheReferencesOrder") {
+  for (const Content content : {Content::gaussian, Content::edges}) {
+    WeightCase test{.type = ElementType::float32, .count = 40011, .content = content, .seed = 77};
+    test.codec = weight_codec(32);
+    REQUIRE_EQUAL(compare_encode_and_seal(test), test);
+  }
+}
+
 TEST_CASE("Weights.TakeAnyTwoByteAlignedAddress") {
   for (const ElementType type : kTypes) {
     for (const std::size_t misalignment : {2u, 4u, 8u, 14u}) {
