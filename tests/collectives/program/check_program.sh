@@ -33,7 +33,7 @@ awk -F, -v preloaded="${library:+1}" '
   cat "$work/log"
   exit 1
 }
-if [[ -n $library ]] && ! grep -q '^sdp4bit .* works: ' "$work/log"; then
+if [[ -n $library ]] && ! grep -q '^sdp4bit info .* works (version ' "$work/log"; then
   echo "the library never said that it works:"
   cat "$work/log"
   exit 1
