@@ -77,9 +77,10 @@ TEST_CASE("Graphs.JoinsWaitForAllBranches") {
   StreamHolder first, second;
   EventHolder fork, join;
   Order order;
-  Mark slow{&order}, after{&order};
+  Mark before{&order}, slow{&order}, quick{&order}, after{&order};
   Graph graph;
   capture(graph, first, [&] {
+    before.put(first);
     expect(cudaEventRecord(fork, first));
     expect(cudaStreamWaitEvent(second, fork, 0));
     expect(sandboxStreamEnqueue(
@@ -90,14 +91,17 @@ TEST_CASE("Graphs.JoinsWaitForAllBranches") {
         },
         nullptr, nullptr));
     slow.put(second);
+    quick.put(first);
     expect(cudaEventRecord(join, second));
     expect(cudaStreamWaitEvent(first, join, 0));
     after.put(first);
   });
   expect(cudaGraphLaunch(graph.exec, first));
   expect(cudaStreamSynchronize(first));
-  REQUIRE(slow.at == 1);
-  REQUIRE(after.at == 2);
+  REQUIRE(before.at == 1);
+  REQUIRE(quick.at == 2);
+  REQUIRE(slow.at == 3);
+  REQUIRE(after.at == 4);
 }
 
 TEST_CASE("Graphs.BuiltByHandTheyDoWhatTheirNodesSay") {
