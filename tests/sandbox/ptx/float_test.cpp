@@ -35,6 +35,7 @@ T round_to(Quad value, Rounding rounding) {
 }
 
 /// Rounded as if exponents had no end, then flushed: a result is judged before it is fitted into the format.
+/// The manual leaves open which comes first; this is the host processor's order, not one seen on a GPU.
 float round_and_flush(Quad value) {
   const Quad scale = decode(0x5f800000u, kF32);  // 2^64
   const Quad unbounded = decode(encode(value * scale, kF32), kF32) / scale;
