@@ -83,6 +83,7 @@ TEST_CASE("Graphs.JoinsWaitForAllBranches") {
     before.put(first);
     expect(cudaEventRecord(fork, first));
     expect(cudaStreamWaitEvent(second, fork, 0));
+    quick.put(first);
     expect(sandboxStreamEnqueue(
         second, "sleep",
         [](void*) {
@@ -91,7 +92,6 @@ TEST_CASE("Graphs.JoinsWaitForAllBranches") {
         },
         nullptr, nullptr));
     slow.put(second);
-    quick.put(first);
     expect(cudaEventRecord(join, second));
     expect(cudaStreamWaitEvent(first, join, 0));
     after.put(first);
