@@ -147,7 +147,9 @@ TEST_CASE("Structure.EveryHeaderIsGuarded") {
     const bool header = file.path.ends_with(".h") || file.path.ends_with(".cuh");
     const bool guarded =
         file.code.find("#pragma once") != std::string::npos || file.code.find("#ifndef") != std::string::npos;
-    if (header && !guarded) found += file.path + "\n";
+    // Headers that only define or undefine macros are meant to be included more than once.
+    const bool repeated = file.path.ends_with("define_handlers.h");
+    if (header && !guarded && !repeated) found += file.path + "\n";
   }
   CHECK(found == "");
 }
