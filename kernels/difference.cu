@@ -3,6 +3,7 @@
 #include "kernels/block_codec.cuh"
 #include "kernels/dispatch.h"
 #include "kernels/launch_weight.h"
+#include "kernels/load.h"
 #include "kernels/weight_header.h"
 
 namespace sdp4bit {
@@ -235,6 +236,19 @@ cudaError_t scatter_shards(const ScatterShardsArgs& args, cudaStream_t stream) {
     scatter_shards_kernel<T><<<grid, kThreads, 0, stream>>>(args);
     return cudaGetLastError();
   });
+}
+
+cudaError_t load_difference() {
+  KernelLoader loader;
+  for_each_type([&]<typename T>() {
+    for_each_width([&]<unsigned Bits>() {
+      loader.load(encode_difference_kernel<T, Bits>);
+      loader.load(add_difference_kernel<T, Bits>);
+    });
+    loader.load(measure_difference_kernel<T>);
+    loader.load(scatter_shards_kernel<T>);
+  });
+  return loader.error();
 }
 
 }  // namespace sdp4bit

@@ -1,5 +1,6 @@
 // The counter of draws on the device: it moves on with every execution, so that a replayed graph draws anew.
 #include "kernels/launch.h"
+#include "kernels/load.h"
 
 namespace sdp4bit {
 namespace {
@@ -13,6 +14,12 @@ __global__ void advance_draw_kernel(std::uint64_t* counter, std::uint32_t by) {
 cudaError_t advance_draw(std::uint64_t* counter, std::uint32_t by, cudaStream_t stream) {
   advance_draw_kernel<<<1, 1, 0, stream>>>(counter, by);
   return cudaGetLastError();
+}
+
+cudaError_t load_draw() {
+  KernelLoader loader;
+  loader.load(advance_draw_kernel);
+  return loader.error();
 }
 
 }  // namespace sdp4bit

@@ -106,4 +106,7 @@ cudaError_t reduce_finish(const ReduceFinishArgs& args, cudaStream_t stream);
 /// *counter += by, after all draws of a call are made.
 cudaError_t advance_draw(std::uint64_t* counter, std::uint32_t by, cudaStream_t stream);
 
+/// Loads every kernel on the current device, so that no later launch has to.
+cudaError_t load_kernels();
+
 }  // namespace sdp4bit

@@ -3,6 +3,7 @@
 #include "kernels/block_codec.cuh"
 #include "kernels/dispatch.h"
 #include "kernels/launch_weight.h"
+#include "kernels/load.h"
 #include "kernels/weight_header.h"
 
 namespace sdp4bit {
@@ -209,6 +210,19 @@ cudaError_t set_entries(const SetEntriesArgs& args, cudaStream_t stream) {
     set_entries_kernel<T><<<grid, kThreads, 0, stream>>>(args);
     return cudaGetLastError();
   });
+}
+
+cudaError_t load_ledger() {
+  KernelLoader loader;
+  loader.load(seal_difference_kernel);
+  loader.load(publish_words_kernel);
+  loader.load(write_record_kernel);
+  loader.load(publish_records_kernel);
+  for_each_type([&]<typename T>() {
+    loader.load(compare_sample_kernel<T>);
+    loader.load(set_entries_kernel<T>);
+  });
+  return loader.error();
 }
 
 }  // namespace sdp4bit

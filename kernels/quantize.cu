@@ -4,6 +4,7 @@
 #include "kernels/header.h"
 #include "kernels/input.cuh"
 #include "kernels/launch.h"
+#include "kernels/load.h"
 
 namespace sdp4bit {
 namespace {
@@ -59,6 +60,13 @@ cudaError_t quantize(const QuantizeArgs& args, cudaStream_t stream) {
       return cudaGetLastError();
     });
   });
+}
+
+cudaError_t load_quantize() {
+  KernelLoader loader;
+  for_each_type(
+      [&]<typename T>() { for_each_width([&]<unsigned Bits>() { loader.load(quantize_kernel<T, Bits>); }); });
+  return loader.error();
 }
 
 }  // namespace sdp4bit

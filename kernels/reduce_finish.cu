@@ -3,6 +3,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/input.cuh"
 #include "kernels/launch.h"
+#include "kernels/load.h"
 #include "kernels/received.cuh"
 
 namespace sdp4bit {
@@ -61,6 +62,14 @@ cudaError_t reduce_finish(const ReduceFinishArgs& args, cudaStream_t stream) {
       return cudaGetLastError();
     });
   });
+}
+
+cudaError_t load_reduce_finish() {
+  KernelLoader loader;
+  for_each_type([&]<typename T>() {
+    for_each_width([&]<unsigned Bits>() { loader.load(reduce_finish_kernel<T, Bits>); });
+  });
+  return loader.error();
 }
 
 }  // namespace sdp4bit

@@ -3,6 +3,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/input.cuh"
 #include "kernels/launch.h"
+#include "kernels/load.h"
 #include "kernels/received.cuh"
 
 namespace sdp4bit {
@@ -77,6 +78,16 @@ cudaError_t reduce_requantize(const ReduceRequantizeArgs& args, cudaStream_t str
       });
     });
   });
+}
+
+cudaError_t load_reduce_requantize() {
+  KernelLoader loader;
+  for_each_type([&]<typename T>() {
+    for_each_width([&]<unsigned ReceivedBits>() {
+      for_each_width([&]<unsigned Bits>() { loader.load(reduce_requantize_kernel<T, ReceivedBits, Bits>); });
+    });
+  });
+  return loader.error();
 }
 
 }  // namespace sdp4bit

@@ -73,7 +73,11 @@ class ConnectingCall final : public PhasedCall {
   std::size_t chunk_bytes(std::size_t) const override { return 0; }
   int step_count() const override { return 1; }
 
-  void launch(const Step& step) override { upload_segment_tables(comm_, step.stream); }
+  void launch(const Step& step) override {
+    const RelaxedCapture relaxed;  // another thread may be capturing
+    check(load_kernels());
+    upload_segment_tables(comm_, step.stream);
+  }
   void exchange(const Step& step) override {
     std::byte* const mine = comm_.words.data() + sizeof(std::uint64_t) * 2;
     for (const std::uint32_t peer : peers_) {

@@ -1,5 +1,6 @@
 // One place for each power, dependencies in one direction, and files that say what they are.
 #include <algorithm>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -85,6 +86,23 @@ TEST_CASE("Structure.OnlyKernelFilesLaunch") {
     if (file.path.starts_with("kernels/") && file.path.ends_with(".cu")) continue;
     CHECK(offenders({file}, R"(<<<|\bcudaLaunch\w*)", {}) == "");
   }
+}
+
+TEST_CASE("Structure.EveryKernelIsLoadedBeforeItIsNeeded") {
+  std::string forgotten;
+  std::size_t kernels = 0;
+  for (const SourceFile& file : structure::files_below("kernels", {".cu"})) {
+    const std::regex definition(R"(\b(\w+_kernel)\(const|\b(\w+_kernel)\(std::)");
+    for (std::sregex_iterator match(file.code.begin(), file.code.end(), definition), end; match != end;
+         ++match) {
+      const std::string name = (*match)[1].matched ? (*match)[1] : (*match)[2];
+      ++kernels;
+      if (file.code.find("loader.load(" + name) == std::string::npos)
+        forgotten += file.path + ": " + name + "\n";
+    }
+  }
+  CHECK(kernels > 10);  // else the expression has gone stale
+  CHECK(forgotten == "");
 }
 
 TEST_CASE("Structure.KernelsKnowNeitherNcclNorThePlugin") {

@@ -1,0 +1,16 @@
+// Loads every kernel of the library on the current device.
+#include "kernels/load.h"
+
+#include "kernels/launch.h"
+
+namespace sdp4bit {
+
+cudaError_t load_kernels() {
+  for (const auto load :
+       {load_difference, load_draw, load_ledger, load_quantize, load_reduce_finish, load_reduce_requantize}) {
+    if (const cudaError_t error = load(); error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace sdp4bit
