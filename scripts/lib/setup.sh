@@ -43,12 +43,12 @@ find_nvcc() {
 
 nvcc_major() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p'; }
 
-# find_nccl: prints the folder of nccl.h, if there is one where CMake looks without being told.
+# find_nccl: prints the folder of nccl.h, if there is one of NCCL 2.28 or later (the first with nccl_device/).
 find_nccl() {
   local folder
   for folder in "$(dirname "$(dirname "$(find_nvcc || echo /none/none/none)")")/include" \
     /usr/local/cuda/include /usr/local/include /usr/include; do
-    if [[ -f $folder/nccl.h ]]; then
+    if [[ -f $folder/nccl.h && -f $folder/nccl_device/core.h ]]; then
       echo "$folder"
       return 0
     fi
@@ -91,9 +91,7 @@ install_toolkit() {
   mkdir -p "$root/include" "$root/lib"
   ln -sfn lib "$root/lib64"
   [[ ! -e $root/lib/libcudart.so.13 ]] || ln -sfn libcudart.so.13 "$root/lib/libcudart.so"
-  ln -sfn ../../nccl/include/nccl.h "$root/include/nccl.h"
-  ln -sfn ../../nccl/lib/libnccl.so.2 "$root/lib/libnccl.so.2"
-  ln -sfn libnccl.so.2 "$root/lib/libnccl.so"
+  ln -sfn libnccl.so.2 "$toolkit_dir/nvidia/nccl/lib/libnccl.so"
   echo "${wheels[*]}" >"$toolkit_dir/complete"
 }
 
@@ -113,7 +111,7 @@ set_up_tools() {
     install_toolkit "${toolkit_wheels[@]}" "$nccl_wheel"
     nvcc=$toolkit_dir/nvidia/cu13/bin/nvcc
     toolkit_arguments=("-DCMAKE_CUDA_COMPILER=$nvcc" "-DCUDAToolkit_ROOT=$toolkit_dir/nvidia/cu13"
-      "-DNCCL_INCLUDE_DIR=$toolkit_dir/nvidia/cu13/include")
+      "-DNCCL_INCLUDE_DIR=$toolkit_dir/nvidia/nccl/include")
   fi
   say "tools: $("${CXX:-g++}" --version | head -1); $(cmake --version | head -1); nvcc $("$nvcc" --version |
     sed -n 's/.*release \([0-9.]*\).*/\1/p') ($nvcc)"
