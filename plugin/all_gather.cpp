@@ -121,12 +121,21 @@ GatherClass* WeightState::Impl::find(std::size_t count, ElementType type) {
 
 bool WeightState::Impl::takes_class(std::size_t count, ElementType type) const {
   const Config& options = config();
-  return ledger_tables.path != WeightPath::none && classes.size() < kMostClasses &&
-         weight_chunk_length(count, type, ledger_tables.path, options.weight_codec(), comm.topology,
-                             options.workspace) != 0 &&
-         record_layout(count, options.weight_group, comm.ranks).bytes <= options.workspace &&
-         (!options.weight_vote ||
-          VotedCall::vote_bytes(count, options.weight_group, comm.ranks) <= options.workspace);
+  if (ledger_tables.path == WeightPath::none || classes.size() >= kMostClasses) return false;
+  const bool fits = weight_chunk_length(count, type, ledger_tables.path, options.weight_codec(),
+                                        comm.topology, options.workspace) != 0 &&
+                    record_layout(count, options.weight_group, comm.ranks).bytes <= options.workspace &&
+                    (!options.weight_vote ||
+                     VotedCall::vote_bytes(count, options.weight_group, comm.ranks) <= options.workspace);
+  if (!fits) {
+    static Once once;
+    if (once.first()) {
+      log_warn(
+          "SDP4BIT_WORKSPACE of %llu bytes is too small for AllGathers of %zu elements: they stay native",
+          static_cast<unsigned long long>(options.workspace), count);
+    }
+  }
+  return fits;
 }
 
 GatherKind WeightState::Impl::without_ledger(std::size_t count, ElementType type) const {

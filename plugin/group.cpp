@@ -121,6 +121,11 @@ ncclResult_t Group::reduce_scatter(const void* send, void* receive, std::size_t 
   call.reason = classify(*comm, facts);
   if (call.reason == Reason::compressed && gradient_chunk_length(count, comm->topology, config()) == 0) {
     call.reason = Reason::workspace_too_small;
+    static Once once;  // the line that says "works" would mislead without this one
+    if (once.first()) {
+      log_warn("SDP4BIT_WORKSPACE of %llu bytes holds no chunk of a ReduceScatter: such calls stay native",
+               static_cast<unsigned long long>(config().workspace));
+    }
   }
   call.comm = std::move(comm);
   return take(std::move(call), facts, pass_on);

@@ -105,6 +105,22 @@ TEST_CASE("Agreement.AWorkspaceThatOneRankCannotAllocateIsSaidOnce") {
   }
 }
 
+TEST_CASE("Agreement.AWorkspaceThatHoldsNoChunkIsSaidOnce") {
+  Environment environment = kAll;
+  environment.emplace_back("SDP4BIT_WORKSPACE", "4K");
+  environment.emplace_back("SDP4BIT_GRAD_GROUP", "8192");
+  const auto outcomes =
+      run_cluster({.node_of = even_nodes(2, 2), .environment = environment}, [](RankContext& rank) {
+        const GradientCase gradient{.count = 1000};
+        for (int i = 0; i < 6; ++i) (void)run_gradient(rank, gradient);
+        expect(calls_of("reduce_scatter").compressed == 0, "none compressed");
+      });
+  REQUIRE(failures(outcomes) == "");
+  for (const Outcome& outcome : outcomes) {
+    CHECK(occurrences(outcome.log, "holds no chunk of a ReduceScatter") == 1);
+  }
+}
+
 TEST_CASE("Agreement.DisabledIsBitIdenticalAndSilent") {
   const auto outcomes =
       run_cluster({.node_of = even_nodes(2, 2), .environment = {{"SDP4BIT_ENABLE", "0"}}}, expect_native);

@@ -107,6 +107,26 @@ TEST_CASE("Gradient.TwoLevelsKeepTheBudgetOfBytesAndErrors") {
   }
 }
 
+TEST_CASE("Gradient.EveryTypeAndOperationKeepsTheBudgetOfErrors") {
+  for (const ElementType type : {ElementType::bfloat16, ElementType::float16, ElementType::float32}) {
+    for (const Op op : {Op::sum, Op::avg, Op::host_scalar, Op::device_scalar}) {
+      const GradientCase gradient{.type = type, .op = op, .count = 1 << 17};
+      std::vector<std::vector<std::uint64_t>> pair_bytes;
+      const Errors errors = errors_of(gradient, run_counted(gradient, even_nodes(2, 2), pair_bytes));
+      CAPTURE(describe(gradient));
+      CHECK(errors.normalized() <= 0.030);
+      CHECK(errors.normalized() > 0.001);
+      CHECK(std::abs(errors.mean_in_standard_errors()) <= 4);
+      for (std::size_t sender = 0; sender < 2; ++sender) {
+        CHECK(8.0 * static_cast<double>(pair_bytes[sender][sender + 2]) <=
+              4.27 * static_cast<double>(gradient.count));
+        CHECK(8.0 * static_cast<double>(pair_bytes[sender][1 - sender]) <=
+              8.27 * 2 * static_cast<double>(gradient.count));
+      }
+    }
+  }
+}
+
 TEST_CASE("Gradient.OneLevelKeepsTheBudgetOfErrors") {
   const GradientCase gradient{.type = ElementType::float32, .count = 1 << 17};
   std::vector<std::vector<std::uint64_t>> pair_bytes;
