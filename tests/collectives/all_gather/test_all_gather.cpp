@@ -185,6 +185,15 @@ TEST_CASE("AllGather.ALedgerBeyondItsBoundIsNotAskedFor") {
   require_compressed(result, 0);
 }
 
+TEST_CASE("AllGather.AWorkspaceThatHoldsNoChunkIsSaidOnce") {
+  GatherJob job{.count = 30011, .buffers = 1, .steps = 14};
+  job.environment = {{"SDP4BIT_WORKSPACE", "4K"}};
+  const GatherResult result = run(job);
+  require_agreement(job, result);
+  require_compressed(result, 0);
+  for (const auto& log : result.logs) CHECK(occurrences(log, "is too small for AllGathers of") == 1);
+}
+
 TEST_CASE("AllGather.FreshTemporariesAndRotatingPoolsStayNative") {
   GatherJob fresh{.buffers = 1, .steps = 60, .fresh = true};
   const GatherResult temporaries = run(fresh);
