@@ -3,6 +3,7 @@
 #include <sandbox/cudart/extension.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <thread>
 
@@ -258,6 +259,25 @@ TEST_CASE("Agreement.AnAbortEndsAWaitForAPeerThatNeverComes") {
         rank.comm = nullptr;
       });
   CHECK(failures(outcomes) == "");
+}
+
+TEST_CASE("Agreement.AKilledRankEndsTheOthersInAnError") {
+  const auto outcomes =
+      run_cluster({.node_of = even_nodes(2, 2), .environment = kAll}, [](RankContext& rank) {
+        const DeviceBytes send(Bytes(16000)), receive(4000);
+        for (int i = 0; i < 40; ++i) {
+          if (rank.rank == 3 && i == 20) std::raise(SIGKILL);
+          check(ncclReduceScatter(send.data(), receive.data(), 1000, ncclFloat32, ncclSum, rank.comm,
+                                  rank.stream));
+          check(cudaStreamSynchronize(rank.stream));
+        }
+      });
+  CHECK(outcomes[3].failure == "ended by signal 9");
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    CAPTURE(rank, outcomes[rank].failure);
+    CHECK(outcomes[rank].failure != "");
+    CHECK(outcomes[rank].failure.find("did not end in time") == std::string::npos);
+  }
 }
 
 TEST_CASE("Agreement.ZeroCountsTriggerNothing") {
