@@ -18,13 +18,26 @@ build() {
     give_up "the build could not be configured" "CMake said the lines above (all of it: build/log/configure.log)" \
       "remove $build_dir and run this again; if it stays, report those lines"
   say "building in build/$preset with $(nproc) jobs (the first time takes minutes)"
-  # Ninja redraws its line on a terminal; elsewhere only what it has to say is worth a line.
+  # Ninja redraws its line on a terminal; elsewhere a line every half minute shows that it goes on.
   if [[ -t 1 ]]; then
     cmake --build "$build_dir" -j "$(nproc)" "${targets[@]}" || build_failed
   else
-    quietly build cmake --build "$build_dir" -j "$(nproc)" "${targets[@]}" || build_failed
+    show_build_steps &
+    local shower=$!
+    quietly build cmake --build "$build_dir" -j "$(nproc)" "${targets[@]}" || {
+      kill "$shower"
+      build_failed
+    }
+    kill "$shower"
   fi
   say "built"
+}
+
+show_build_steps() {
+  local step
+  while sleep 30; do
+    step=$(grep -oE '^\[[0-9]+/[0-9]+\]' "$log_dir/build.log" 2>/dev/null | tail -1) && say "building: step $step"
+  done
 }
 
 build_failed() {
