@@ -100,6 +100,22 @@ std::int64_t noise_rank(const CommState& comm) {
   return process < 0 || process >= (std::int64_t{1} << 23) ? -1 : process * kDevices + comm.device % kDevices;
 }
 
+void give_back_memory(CommState& comm) {
+  comm.workspace.reset();
+  comm.words.reset();
+  comm.error_word.reset();
+}
+
+/// All that the handshake answers for; false, and nothing is kept, where a part of it cannot be had.
+bool allocate_memory(CommState& comm) {
+  comm.workspace = DeviceBuffer::try_allocate(config().workspace);
+  comm.words = DeviceBuffer::try_allocate(2 * sizeof(std::uint64_t) + kHello * (1 + comm.ranks));
+  comm.error_word = PinnedBuffer::try_allocate(sizeof(std::uint32_t));
+  if (comm.workspace && comm.words && comm.error_word) return true;
+  give_back_memory(comm);
+  return false;
+}
+
 void zero(void* pointer, std::size_t bytes) {
   // Not the NULL stream's memset: a stream of ours waits for nobody.
   cudaStream_t stream = nullptr;
@@ -167,12 +183,6 @@ void say_engaged(const CommState& comm) {
   }
 }
 
-void give_back_memory(CommState& comm) {
-  comm.workspace.reset();
-  comm.words.reset();
-  comm.error_word.reset();
-}
-
 }  // namespace
 
 PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
@@ -187,17 +197,14 @@ PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
                        (comm.blocking ? Bits::blocking : 0u) |
                        (options.on_mismatch == OnMismatch::abort ? Bits::abort_on_mismatch : 0u);
   const bool wanted = options.enable && selected && comm.blocking;
-  if (wanted) comm.workspace = DeviceBuffer::try_allocate(options.workspace);
-  if (!wanted || comm.workspace) bits |= Bits::workspace_ready;
+  if (!wanted || allocate_memory(comm)) bits |= Bits::workspace_ready;
 
   comm.handshake = std::make_unique<Handshake>();
   Handshake& handshake = *comm.handshake;
   handshake.device = DeviceBuffer(kRecord * (1 + comm.ranks));
   handshake.host = PinnedBuffer(kRecord * (1 + comm.ranks));
   if (comm.workspace) {
-    comm.words = DeviceBuffer(2 * sizeof(std::uint64_t) + kHello * (1 + comm.ranks));
     zero(comm.words.data(), comm.words.bytes());
-    comm.error_word = PinnedBuffer(sizeof(std::uint32_t));
     *comm.error_flag() = 0;
   }
   const HandshakeRecord record = make_record(options, bits, noise_rank(comm));
@@ -219,15 +226,16 @@ void read_handshake(CommState& comm) {
   comm.topology = make_topology(hosts, comm.rank, config().local_size);
 
   const Verdict verdict = judge(records, comm.topology, config());
-  comm.agreement = verdict.agreement;
   if (verdict.agreement == Agreement::on) {
     comm.noise = {.seed = config().seed,
                   .rank = verdict.job_ranks_differ ? static_cast<std::uint32_t>(noise_rank(comm)) : comm.rank,
                   .communicator = comm.number};
     comm.weights = std::make_unique<WeightState>(comm);
+    comm.agreement = Agreement::on;
     say_engaged(comm);
     return;
   }
+  comm.agreement = verdict.agreement;
   give_back_memory(comm);
   const std::string line = describe(comm) + " stays with NCCL: " + verdict.reason;
   if (verdict.abort) throw Error(ncclInvalidUsage, line + " (SDP4BIT_ON_MISMATCH=abort)");

@@ -83,6 +83,12 @@ CommState::~CommState() = default;
 
 void CommState::check_usable() const {
   if (aborted.load()) throw Error(ncclInvalidUsage, "the communicator was aborted");
+  if (failed.load()) {
+    throw Error(
+        ncclInternalError,
+        "an earlier call on this communicator failed on this rank (the log names it): abort the communicator "
+        "on all ranks and create it anew, as after an error of NCCL");
+  }
   if (error_word && __atomic_load_n(error_flag(), __ATOMIC_ACQUIRE) != 0) {
     throw Error(
         ncclRemoteError,

@@ -94,6 +94,8 @@ class CommState {
   CommStats stats;
 
   std::atomic<bool> aborted{false};
+  /// A call of ours ended half done: what this rank would send next need not be what its peers expect.
+  std::atomic<bool> failed{false};
   std::atomic<int> waiting{
       0};  // threads in a bounded wait: an abort lets them leave before NCCL frees the handle
 
@@ -101,7 +103,7 @@ class CommState {
   [[nodiscard]] Draw take_draw() { return {.counter = draw_counter(), .offset = draws_in_group++}; }
   [[nodiscard]] std::uint64_t* draw_counter() const { return words.as<std::uint64_t>(); }
   [[nodiscard]] std::uint32_t* error_flag() const { return error_word.as<std::uint32_t>(); }
-  /// Throws if a kernel has met a header that cannot be, or if the communicator was aborted.
+  /// Throws if a kernel has met a header that cannot be, if an earlier call failed here, or after an abort.
   void check_usable() const;
 
   /// User operators; copied at the call, for PyTorch destroys the handle before the group ends.

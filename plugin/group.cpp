@@ -167,7 +167,13 @@ Reason Group::classify(CommState& comm, const CallFacts& facts) {
     comm.calls_before_group = comm.calls_launched;
     if (comm.handshake && comm.calls_before_group >= kCallsBeforeReading) {
       const DeviceGuard device(comm.device);
-      read_handshake(comm);
+      try {
+        read_handshake(comm);
+      } catch (...) {
+        // Said "no" for all ranks alike: that is an error of one call. Else this rank must not go on alone.
+        if (comm.agreement == Agreement::pending) comm.failed.store(true);
+        throw;
+      }
     }
   }
   return decide(facts,
@@ -204,7 +210,14 @@ ncclResult_t Group::finish_outermost(const EndNatives& end_natives) {
   for (const Created& created : created_) {
     if (*created.handle) note_created(*created.handle, created.origin);
   }
-  launch(result == ncclInProgress);
+  try {
+    launch(result == ncclInProgress);
+  } catch (...) {
+    for (const Recorded& call : calls_) {
+      if (call.comm->agreement != Agreement::off) call.comm->failed.store(true);
+    }
+    throw;
+  }
   return result;
 }
 

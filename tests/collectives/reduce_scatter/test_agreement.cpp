@@ -280,6 +280,41 @@ TEST_CASE("Agreement.AKilledRankEndsTheOthersInAnError") {
   }
 }
 
+TEST_CASE("Agreement.ARankThatFailsToEngageGoesOnFailing") {
+  for (const std::uint64_t allocation : {1, 2, 3}) {
+    const auto outcomes =
+        run_cluster({.node_of = even_nodes(2, 2), .environment = kAll}, [allocation](RankContext& rank) {
+          const DeviceBytes send(Bytes(16000)), receive(16000);
+          int failed = 0;
+          for (int i = 0; i < 8; ++i) {
+            // Three calls are native; the fourth reads the agreement and allocates what it needs.
+            if (rank.rank == 1 && i == 3) sandboxFailAllocation(0, allocation);
+            const bool gathers = i > 5;
+            const ncclResult_t result =
+                gathers
+                    ? ncclAllGather(send.data(), receive.data(), 1000, ncclFloat32, rank.comm, rank.stream)
+                    : ncclReduceScatter(send.data(), receive.data(), 1000, ncclFloat32, ncclSum, rank.comm,
+                                        rank.stream);
+            if (rank.rank == 1) {
+              expect(failed == 0 || result != ncclSuccess, "a call went on after one had failed");
+            } else if (result != ncclSuccess) {
+              return;  // its peer is gone
+            }
+            failed += result != ncclSuccess;
+          }
+          sandboxFailAllocation(0, 0);
+          if (rank.rank == 1 && allocation == 1)
+            expect(failed == 5, "the fourth call and all later ones fail");
+        });
+    CAPTURE(allocation, outcomes[1].log);
+    CHECK(outcomes[1].failure == "");
+    for (const Outcome& outcome : outcomes) {
+      CHECK(outcome.failure.find("did not end in time") == std::string::npos);
+      CHECK(outcome.failure.find("signal") == std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("Agreement.ZeroCountsTriggerNothing") {
   const auto outcomes =
       run_cluster({.node_of = even_nodes(2, 1), .environment = kAll}, [](RankContext& rank) {
