@@ -135,7 +135,9 @@ void report_at_exit() {
   std::call_once(once, [] {
     (void)config();
     (void)process_stats();
+    static const pid_t owner = getpid();
     std::atexit([] {
+      if (getpid() != owner) return;  // a forked child has copies of its parent's counters
       try {
         log_info("%s", stats_summary().c_str());
         write_file(config().stats, stats_json());
