@@ -13,7 +13,11 @@
 preset=dev
 while (($#)); do
   case $1 in
-    --preset) preset=${2:?--preset needs a name}; shift ;;
+    --preset)
+      (($# > 1)) || give_up "--preset" "it needs a name" "give one of CMakePresets.json, such as dev"
+      preset=$2
+      shift
+      ;;
     -h | --help) sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) give_up "the argument $1" "demo.sh knows --preset and --help only" "leave it out" ;;
   esac

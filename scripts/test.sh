@@ -19,10 +19,22 @@ excluded='^(gpu|slow)$'
 selection=()
 while (($#)); do
   case $1 in
-    --preset) preset=${2:?--preset needs a name}; shift ;;
+    --preset)
+      (($# > 1)) || give_up "--preset" "it needs a name" "give one of CMakePresets.json, such as dev or ci"
+      preset=$2
+      shift
+      ;;
     --slow) excluded='^gpu$' ;;
     -h | --help) sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) selection+=("$1") ;;
+    -*)
+      selection+=("$1")
+      # A word after an option of ctest is the option's value.
+      if (($# > 1)) && [[ $2 != -* ]]; then
+        selection+=("$2")
+        shift
+      fi
+      ;;
+    *) give_up "the argument $1" "ctest would ignore it and run everything" "say -L $1 for a label, -R $1 for names" ;;
   esac
   shift
 done

@@ -35,7 +35,8 @@ build() {
 
 show_build_steps() {
   local step
-  while sleep 30; do
+  # The sleep outlives the kill: it must not hold the script's output open.
+  while sleep 30 >/dev/null 2>&1; do
     step=$(grep -oE '^\[[0-9]+/[0-9]+\]' "$log_dir/build.log" 2>/dev/null | tail -1) && say "building: step $step"
   done
 }
