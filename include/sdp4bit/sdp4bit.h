@@ -1,5 +1,5 @@
-/* The public interface of libsdp4bit.so, C99. Nobody links to the library: it is preloaded, and a program that wants to
- * talk to it finds these functions by dlsym(RTLD_DEFAULT, name); the typedefs are for that. */
+/* The public interface of libsdp4bit.so, C99. Nobody links to the library: it is preloaded, and a program
+ * that wants to talk to it finds these functions by dlsym(RTLD_DEFAULT, name); the typedefs are for that. */
 #ifndef SDP4BIT_SDP4BIT_H
 #define SDP4BIT_SDP4BIT_H
 
@@ -14,8 +14,8 @@ extern "C" {
 const char* sdp4bitVersion(void);
 typedef const char* (*sdp4bitVersionFunction)(void);
 
-/* Text functions write up to `capacity` bytes, a final zero included, and return the length of the whole text without
- * it; capacity 0 with buffer NULL asks for the length. */
+/* Text functions write up to `capacity` bytes, a final zero included, and return the length of the whole text
+ * without it; capacity 0 with buffer NULL asks for the length. */
 typedef size_t (*sdp4bitTextFunction)(char* buffer, size_t capacity);
 /* The options as a table for documentation, and as NAME=value lines with the values in force. */
 size_t sdp4bitOptionsMarkdown(char* buffer, size_t capacity);
@@ -23,8 +23,8 @@ size_t sdp4bitOptionsInForce(char* buffer, size_t capacity);
 /* What SDP4BIT_STATS writes at exit, now. */
 size_t sdp4bitStatisticsJson(char* buffer, size_t capacity);
 
-/* Calls of this process so far: all, and those that were compressed. Collective is "reduce_scatter" or "all_gather";
- * returns 0, or -1 for any other name. */
+/* Calls of this process so far: all, and those that were compressed. Collective is "reduce_scatter" or
+ * "all_gather"; returns 0, or -1 for any other name. */
 int sdp4bitGetCalls(const char* collective, uint64_t* all, uint64_t* compressed);
 typedef int (*sdp4bitGetCallsFunction)(const char* collective, uint64_t* all, uint64_t* compressed);
 

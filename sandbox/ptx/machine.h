@@ -1,7 +1,7 @@
 // The door to the PTX machine: load a fatbin, find its kernels and variables, run a kernel to its end.
 //
-// Used by the runtime stand-in only. Everything here is thread-safe; run() may be called from several threads at
-// once (streams, devices) and shares one pool of CPU workers between them.
+// Used by the runtime stand-in only. Everything here is thread-safe; run() may be called from several threads
+// at once (streams, devices) and shares one pool of CPU workers between them.
 #pragma once
 
 #include <array>
@@ -90,7 +90,8 @@ class Module {
 
 const std::string& name(const Kernel& kernel);
 KernelAttributes attributes(const Kernel& kernel);
-/// Copies the arguments behind a launch's `void** args` into a parameter buffer (layout from the PTX .param list).
+/// Copies the arguments behind a launch's `void** args` into a parameter buffer (layout from the PTX .param
+/// list).
 std::vector<std::byte> pack_arguments(const Kernel& kernel, void* const* args);
 
 struct Launch {
@@ -99,7 +100,7 @@ struct Launch {
   Dim3 cluster;
   std::size_t dynamic_shared_bytes = 0;
   int device = 0;
-  std::span<const std::byte> arguments;  // from pack_arguments
+  std::span<const std::byte> arguments;       // from pack_arguments
   const std::atomic<bool>* cancel = nullptr;  // set by device reset or exit: the kernel ends soon
 };
 

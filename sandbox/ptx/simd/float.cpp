@@ -20,7 +20,7 @@ void install_float(Handler* handlers) {
 #include "sandbox/ptx/simd/define_handlers.h"
 #include "sandbox/ptx/ops/float.def"
 #include "sandbox/ptx/simd/undefine_handlers.h"
-// clang-format on
+  // clang-format on
 }
 
 }  // namespace sandbox::ptx::SIMD_NAMESPACE

@@ -64,7 +64,7 @@ void install_half(Handler* handlers) {
 #include "sandbox/ptx/simd/define_handlers.h"
 #include "sandbox/ptx/ops/half.def"
 #include "sandbox/ptx/simd/undefine_handlers.h"
-// clang-format on
+  // clang-format on
 }
 
 }  // namespace sandbox::ptx::SIMD_NAMESPACE

@@ -22,7 +22,7 @@ void install_integer(Handler* handlers) {
 #include "sandbox/ptx/ops/compare.def"
 #include "sandbox/ptx/ops/integer.def"
 #include "sandbox/ptx/simd/undefine_handlers.h"
-// clang-format on
+  // clang-format on
 }
 
 }  // namespace sandbox::ptx::SIMD_NAMESPACE

@@ -48,8 +48,8 @@ TEST_CASE("Handshake.ADifferenceNamesVariableRankAndBothValues") {
     // Some other value that the variable takes.
     Config other;
     bool found = false;
-    for (const char* text : {"0", "1", "2", "8", "64", "1024", "8K", "fp16", "bf16", "int8-rn", "int8", "full",
-                             "exact", "abort", "all", "all_gather"}) {
+    for (const char* text : {"0", "1", "2", "8", "64", "1024", "8K", "fp16", "bf16", "int8-rn", "int8",
+                             "full", "exact", "abort", "all", "all_gather"}) {
       Config tried;
       if (option.parse(text, tried) && option.print(tried) != option.print(Config{})) {
         other = tried;

@@ -26,7 +26,9 @@ __global__ void fail_assertion(int value) {
 __global__ void stop() {
   __trap();
 }
-__global__ void synchronize_grid() { cooperative_groups::this_grid().sync(); }
+__global__ void synchronize_grid() {
+  cooperative_groups::this_grid().sync();
+}
 __global__ void spin(volatile int* flag) {
   while (*flag == 0) {
   }
