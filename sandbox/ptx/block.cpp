@@ -17,6 +17,12 @@ const Instr* no_limit() {
   return stop_at() - 1;
 }
 
+/// Special registers that change from one block of a launch to the next.
+bool differs_by_block(Special special) {
+  return special == Special::ctaid_x || special == Special::ctaid_y || special == Special::ctaid_z ||
+         special == Special::smid;
+}
+
 }  // namespace
 
 void FreeMemory::operator()(std::uint8_t* memory) const {
@@ -196,6 +202,8 @@ void BlockRun::start(const LaunchContext& launch, std::uint64_t index) {
     shared_capacity = shared_bytes;
   }
   for (BarrierState& barrier : barriers) barrier.active = false;
+  const bool another_launch = specials_of_ != launch.grid_id;
+  specials_of_ = launch.grid_id;
   const Code& entry = program.entry();
   for (Warp& warp : warps) {
     const unsigned lanes = std::min(32u, threads - warp.index * 32);
@@ -206,9 +214,9 @@ void BlockRun::start(const LaunchContext& launch, std::uint64_t index) {
     warp.param_bytes = launch.launch->arguments.size();
     warp.check = launch.check;
     warp.turns = 0;
-    for (CachedRange& known : warp.cache) known = {};
     warp.prepared.clear();
-    for (const SpecialInit& init : entry.specials) load_special(warp, init);
+    for (const SpecialInit& init : entry.specials)
+      if (another_launch || differs_by_block(init.special)) load_special(warp, init);
     warp.spare_frames.clear();
     for (auto& frame : warp.frames) warp.spare_frames.push_back(frame.get());
     if (warp.spare_frames.empty()) {

@@ -81,6 +81,7 @@ struct BlockRun {
   [[noreturn]] void report_deadlock() const;
   void check_clock(const Warp& warp) const;
 
+  std::uint64_t specials_of_ = 0;  // the launch whose special registers the warps hold; 0: none
   MappedMemory registers_, shared_, local_;
 };
 

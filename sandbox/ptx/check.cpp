@@ -20,10 +20,19 @@ namespace {
 
 /// The live allocation that holds all of [address, address + bytes), remembered for the instruction's next
 /// execution.
-MemoryRange& range_of(CachedRange& known, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane) {
-  if (known.range && address >= known.base && address + bytes <= known.end &&
-      known.range->live_serial.load(std::memory_order_relaxed) == known.serial)
+MemoryRange& range_of(Warp& warp, CachedRange& known, std::uint64_t address, std::uint32_t bytes,
+                      std::uint32_t lane) {
+  const auto holds = [&](const CachedRange& cached) {
+    return cached.range && address >= cached.base && address + bytes <= cached.end &&
+           cached.range->live_serial.load(std::memory_order_relaxed) == cached.serial;
+  };
+  if (holds(known)) return *known.range;
+  // Another instruction of the warp may have been there: cheaper than the lock around the table.
+  for (const CachedRange& other : warp.cache) {
+    if (!holds(other)) continue;
+    known = other;
     return *known.range;
+  }
   MemoryRange* range = find_range(address);
   if (!range || address + bytes > range->end())
     throw_address_fault(kIllegalAddress, lane, "out-of-bounds access", address, bytes);
@@ -43,7 +52,7 @@ void check_global(Warp& warp, const Instr* at, const std::uint64_t* addresses, s
     // Lanes that continue where the previous one ended are checked together.
     std::uint64_t end = begin + bytes;
     mask &= mask - 1;
-    MemoryRange& range = range_of(known, begin, bytes, lane);
+    MemoryRange& range = range_of(warp, known, begin, bytes, lane);
     while (mask != 0) {
       const std::uint64_t next = addresses[__builtin_ctz(mask)];
       if (next != end || next + bytes > range.end()) break;

@@ -1,5 +1,6 @@
 // Loads and stores: contiguous ones as vectors, all others lane by lane.
 #include "sandbox/ptx/simd/memory_access.h"
+#include "sandbox/ptx/simd/quadruples.h"
 #include "sandbox/ptx/simd/tables.h"
 
 namespace sandbox::ptx::SIMD_NAMESPACE {
@@ -102,6 +103,12 @@ template <int E, int V>
 LANE_INLINE void load_contiguous(Warp& w, const Instr* i, u64 from) {
   using M = typename Element<E>::memory;
   using L = typename Element<E>::lane;
+  if constexpr (E == 4 && V == 4) {
+    u32* d[4];
+    for (int v = 0; v < 4; ++v) d[v] = lanes<u32>(w, loaded_slot(i, v));
+    split_quadruples(d, reinterpret_cast<const u32*>(from));
+    return;
+  }
   const M* memory = reinterpret_cast<const M*>(from);
   for (int v = 0; v < V; ++v) {
     L* d = lanes<L>(w, loaded_slot(i, v));
@@ -129,6 +136,10 @@ LANE_INLINE void store_contiguous(Warp& w, const Instr* i, u64 to) {
   M* memory = reinterpret_cast<M*>(to);
   const L* s[V];
   for (int v = 0; v < V; ++v) s[v] = lanes<L>(w, stored_slot(i, v));
+  if constexpr (E == 4 && V == 4) {
+    join_quadruples(memory, s);
+    return;
+  }
 #pragma GCC ivdep
   for (int l = 0; l < kLanes; ++l)
     for (int v = 0; v < V; ++v) memory[V * l + v] = M(s[v][l]);
@@ -346,12 +357,13 @@ const Instr* ld_kernel_param_8(Warp& w, const Instr* i) {
   return broadcast_param<u64, u64>(w, i);
 }
 
-#define EACH_SHAPE(X)                                                                                   \
-  X(1, 1, 1)                                                                                            \
-  X(2, 2, 1)                                                                                            \
-  X(4, 4, 1)                                                                                            \
-  X(8, 8, 1) X(16, 16, 1) X(1x2, 1, 2) X(2x2, 2, 2) X(4x2, 4, 2) X(8x2, 8, 2) X(1x4, 1, 4) X(2x4, 2, 4) \
-      X(4x4, 4, 4) X(8x4, 8, 4)
+#define EACH_SHAPE(X)                                                                                     \
+  X(1, 1, 1)                                                                                              \
+  X(2, 2, 1)                                                                                              \
+  X(4, 4, 1)                                                                                              \
+  X(8, 8, 1)                                                                                              \
+  X(16, 16, 1) X(1x2, 1, 2) X(2x2, 2, 2) X(4x2, 4, 2) X(8x2, 8, 2) X(1x4, 1, 4) X(2x4, 2, 4) X(4x4, 4, 4) \
+      X(8x4, 8, 4)
 #define DEFINE(suffix, E, V)                          \
   const Instr* ld_##suffix(Warp& w, const Instr* i) { \
     return move<E, V, false>(w, i);                   \
