@@ -10,6 +10,7 @@
 
 #include "sandbox/cudart/extension.h"
 #include "sandbox/nccl/communicator.h"
+#include "sandbox/nccl/damage.h"
 #include "sandbox/nccl/settings.h"
 #include "sandbox/nccl/strict.h"
 #include "sandbox/nccl/traffic.h"
@@ -85,6 +86,7 @@ class Collective {
     }
     count_collective(communicator_, operation_.signature);
     reach(kLeft);
+    damage_received();  // peers of this process read its buffers until the last barrier
   }
 
  private:
@@ -96,6 +98,7 @@ class Collective {
   [[nodiscard]] int nth_peer(int n) const { return (me_ + n) % ranks_; }
 
   void check_buffers();
+  void damage_received();
   void enter();
   void reach(Point point);
   void copy(std::vector<Push> pushes, std::vector<Pull> pulls);
@@ -201,6 +204,13 @@ void Collective::check_buffers() {
                    signature, "scalar");
     std::memcpy(&factor_, operation_.factor_address, element_);
   }
+}
+
+void Collective::damage_received() {
+  const Signature& signature = operation_.signature;
+  if (signature.op >= 0) return;
+  const Extent extents = extent(signature.function, is_root(), static_cast<size_t>(ranks_));
+  damage(operation_.receive, extents.receive * part_);
 }
 
 void Collective::enter() {

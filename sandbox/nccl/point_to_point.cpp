@@ -10,6 +10,7 @@
 
 #include "sandbox/cudart/extension.h"
 #include "sandbox/nccl/communicator.h"
+#include "sandbox/nccl/damage.h"
 #include "sandbox/nccl/settings.h"
 #include "sandbox/nccl/traffic.h"
 
@@ -208,7 +209,10 @@ void run_point_to_point(Communicator& communicator, const std::vector<Operation>
   }
   for (const Operation& operation : operations) {
     if (operation.signature.function == Function::send) count_send(communicator, operation.signature);
-    if (operation.signature.function == Function::recv) count_receive(operation.signature);
+    if (operation.signature.function == Function::recv) {
+      count_receive(operation.signature);
+      damage(operation.receive, operation.part_bytes());
+    }
   }
 }
 
