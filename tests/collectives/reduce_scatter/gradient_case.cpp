@@ -138,28 +138,38 @@ void engage(RankContext& rank) {
   check(cudaStreamSynchronize(rank.stream));
 }
 
-std::vector<Bytes> expected_outputs(const GradientCase& gradient, const std::vector<int>& node_of,
-                                    std::uint64_t draw) {
+Levels levels_of(const std::vector<int>& node_of) {
   const auto ranks = static_cast<std::uint32_t>(node_of.size());
   const auto on_first_node =
       static_cast<std::uint32_t>(std::count(node_of.begin(), node_of.end(), node_of.front()));
   const auto nodes = static_cast<std::uint32_t>(node_of.back()) + 1;
-  const bool equal = on_first_node * nodes == ranks;
-  model::Job job{.nodes = equal ? nodes : ranks,
-                 .local_ranks = equal ? on_first_node : 1,
-                 .count = gradient.count,
-                 .type = gradient.type,
-                 .draw = draw,
-                 .factor = scaled(gradient.op) ? kScalar : 1.0f,
-                 .out_factor = gradient.op == Op::avg ? 1.0f / static_cast<float>(ranks) : 1.0f};
+  return on_first_node * nodes == ranks ? Levels{nodes, on_first_node} : Levels{ranks, 1};
+}
+
+float entry_factor(const GradientCase& gradient) {
+  return scaled(gradient.op) ? kScalar : 1.0f;
+}
+
+std::vector<Bytes> expected_outputs(const GradientCase& gradient, const std::vector<int>& node_of,
+                                    std::uint64_t draw, const Wire& wire) {
+  const Levels levels = levels_of(node_of);
+  const auto ranks = static_cast<int>(node_of.size());
+  const model::Job job{.nodes = levels.nodes,
+                       .local_ranks = levels.local_ranks,
+                       .count = gradient.count,
+                       .type = gradient.type,
+                       .codec_in_node = wire.in_node,
+                       .codec_between_nodes = wire.between_nodes,
+                       .seed = wire.seed,
+                       .draw = draw,
+                       .factor = entry_factor(gradient),
+                       .out_factor = gradient.op == Op::avg ? 1.0f / static_cast<float>(ranks) : 1.0f};
   std::vector<Bytes> inputs;
-  for (int rank = 0; rank < static_cast<int>(ranks); ++rank) {
-    inputs.push_back(input_of(gradient, rank, static_cast<int>(ranks)));
-  }
-  if (nodes == 1) {
+  for (int rank = 0; rank < ranks; ++rank) inputs.push_back(input_of(gradient, rank, ranks));
+  if (levels.nodes == 1) {
     return model::reduce_scatter_one_level(job, inputs, job.codec_in_node, MessageKind::gradient_in_node);
   }
-  if (!equal || on_first_node == 1) {
+  if (levels.local_ranks == 1) {
     return model::reduce_scatter_one_level(job, inputs, job.codec_between_nodes,
                                            MessageKind::gradient_between_nodes);
   }

@@ -22,6 +22,12 @@ struct GradientCase {
   bool in_place = false;
   std::uint32_t seed = 7;
 };
+/// What SDP4BIT_CODEC_*, _GRAD_GROUP, _SCALE, _HADAMARD and _SEED say.
+struct Wire {
+  Codec in_node{.bits = 8};
+  Codec between_nodes{.bits = 4};
+  std::uint64_t seed = 1;
+};
 inline constexpr float kScalar = 0.3125f;  // of host_scalar and device_scalar; exact in every type
 
 [[nodiscard]] std::string describe(const GradientCase& gradient);
@@ -37,7 +43,20 @@ void engage(RankContext& rank);
 
 /// Outputs of all ranks by the reference; `draw` counts the compressed calls before this one.
 [[nodiscard]] std::vector<Bytes> expected_outputs(const GradientCase& gradient,
-                                                  const std::vector<int>& node_of, std::uint64_t draw);
+                                                  const std::vector<int>& node_of, std::uint64_t draw,
+                                                  const Wire& wire = {});
+/// Element by element, how far the output of `rank` may be from the exact one: what follows from the scales
+/// of the groups that were coded on the way.
+[[nodiscard]] std::vector<double> largest_errors(const GradientCase& gradient,
+                                                 const std::vector<int>& node_of, int rank,
+                                                 const Wire& wire = {});
+/// Nodes and ranks of a node by which the library sends; unequal nodes count as nodes of one rank.
+struct Levels {
+  std::uint32_t nodes, local_ranks;
+};
+[[nodiscard]] Levels levels_of(const std::vector<int>& node_of);
+/// The scalar or 1.
+[[nodiscard]] float entry_factor(const GradientCase& gradient);
 /// The exact result of a rank in double precision, from the rounded inputs.
 [[nodiscard]] std::vector<double> exact_output(const GradientCase& gradient, int rank, int ranks);
 [[nodiscard]] std::vector<float> to_floats(ElementType type, const Bytes& bytes);

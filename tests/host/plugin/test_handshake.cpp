@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "other_value.h"
 #include "plugin/handshake.h"
 
 namespace sdp4bit {
@@ -45,20 +46,11 @@ TEST_CASE("Handshake.EveryWireVariableFits") {
 TEST_CASE("Handshake.ADifferenceNamesVariableRankAndBothValues") {
   for (const Option& option : option_table()) {
     if (!option.shapes_wire) continue;
-    // Some other value that the variable takes.
-    Config other;
-    bool found = false;
-    for (const char* text : {"0", "1", "2", "8", "64", "1024", "8K", "fp16", "bf16", "int8-rn", "int8",
-                             "full", "exact", "abort", "all", "all_gather"}) {
-      Config tried;
-      if (option.parse(text, tried) && option.print(tried) != option.print(Config{})) {
-        other = tried;
-        found = true;
-        break;
-      }
-    }
+    const std::string text = test::other_value(option, Config{});
     CAPTURE(option.name);
-    REQUIRE(found);
+    REQUIRE(text != "");
+    Config other;
+    REQUIRE(option.parse(text, other));
     auto all = records(4);
     const std::uint64_t host = all[2].host_hash;
     all[2] = make_record(other, kYes, 2);
