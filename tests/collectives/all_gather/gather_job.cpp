@@ -13,7 +13,8 @@
 namespace sdp4bit::test {
 namespace {
 
-constexpr std::size_t kGroup = 2048;  // SDP4BIT_WEIGHT_GROUP
+constexpr std::size_t kGuard = 64;  // bytes around each buffer that nobody may touch
+constexpr std::byte kGuarded{0x5a};
 
 std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
@@ -67,43 +68,38 @@ class Rank final : public Disturbance {
     for (int b = 0; b < job.buffers; ++b) {
       masters_.emplace_back(ranks_ * job.count);
       std::vector<float>& master = masters_.back();
-      for (std::size_t i = 0; i < master.size(); ++i)
-        master[i] = 0.02f * noise(i * 64 + static_cast<std::size_t>(b));
+      for (std::size_t i = 0; i < master.size(); ++i) {
+        // None near zero: a step changes even a single weight by less than its sixteenth.
+        const float start = 0.02f * noise(i * 64 + static_cast<std::size_t>(b));
+        master[i] = start + std::copysign(0.03f, start);
+      }
       previous_.push_back({});
       receive_.push_back(new_buffer());
-      send_.push_back(std::make_unique<DeviceBytes>(shard_bytes_ + offset_bytes()));
+      send_.push_back(guarded(shard_bytes_));
       unchecked_until_.push_back(0);
     }
   }
 
-  void run() {
-    for (step_ = 0; step_ < job_.steps; ++step_) {
-      if (job_.before) job_.before(context_.rank, step_, *this);
-      if (step_ + 1 == job_.steps) sandboxNcclResetTraffic();
-      if (job_.grouped) {
-        for (int b = 0; b < job_.buffers; ++b) prepare(b);
-        check(ncclGroupStart());
-        for (int b = 0; b < job_.buffers; ++b) gather(b);
-        check(ncclGroupEnd());
+  void step(int number) {
+    step_ = number;
+    if (job_.before) job_.before(context_.rank, step_, *this);
+    if (job_.grouped) {
+      for (int b = 0; b < job_.buffers; ++b) prepare(b);
+      check(ncclGroupStart());
+      for (int b = 0; b < job_.buffers; ++b) gather(b);
+      check(ncclGroupEnd());
+      synchronize();
+      for (int b = 0; b < job_.buffers; ++b) examine(b);
+    } else {
+      for (int b = 0; b < job_.buffers; ++b) {
+        prepare(b);
+        gather(b);
         synchronize();
-        for (int b = 0; b < job_.buffers; ++b) examine(b);
-      } else {
-        for (int b = 0; b < job_.buffers; ++b) {
-          prepare(b);
-          gather(b);
-          synchronize();
-          examine(b);
-        }
+        examine(b);
       }
     }
-    const CallCounts calls = calls_of("all_gather");
-    std::vector<std::uint64_t> words{calls.all, calls.compressed};
-    for (int r = 0; r < context_.ranks; ++r)
-      words.push_back(sandboxNcclPairBytes(context_.comm, context_.rank, r));
-    words.insert(words.end(), hashes_.begin(), hashes_.end());
-    const auto* bytes = reinterpret_cast<const std::byte*>(words.data());
-    context_.result.assign(bytes, bytes + words.size() * sizeof(std::uint64_t));
   }
+  [[nodiscard]] const std::vector<std::uint64_t>& hashes() const { return hashes_; }
 
   void scribble(int buffer) override {
     DeviceBytes& receive = *receive_[at(buffer)];
@@ -111,8 +107,10 @@ class Rank final : public Disturbance {
     for (std::size_t i = 0; i < garbage.size(); ++i) {
       garbage[i] = static_cast<std::byte>(mix(i + static_cast<std::size_t>(step_)));
     }
-    receive.write(garbage);
-    disturbed(buffer);
+    garbage_into(buffer, garbage);
+  }
+  void fill(int buffer, std::byte byte) override {
+    garbage_into(buffer, Bytes(receive_[at(buffer)]->bytes(), byte));
   }
   void move(int buffer) override {
     retired_.push_back(std::move(receive_[at(buffer)]));  // kept, so that the address is a new one
@@ -135,11 +133,18 @@ class Rank final : public Disturbance {
 
  private:
   static std::size_t at(int buffer) { return static_cast<std::size_t>(buffer); }
-  [[nodiscard]] std::size_t offset_bytes() const { return job_.misalignment * element_bytes(type_); }
-  [[nodiscard]] std::unique_ptr<DeviceBytes> new_buffer() const {
-    auto buffer = std::make_unique<DeviceBytes>(ranks_ * shard_bytes_ + offset_bytes());
-    buffer->write(Bytes(buffer->bytes(), std::byte{0x7f}));
+  [[nodiscard]] std::size_t offset_bytes() const { return kGuard + job_.misalignment * element_bytes(type_); }
+  [[nodiscard]] std::unique_ptr<DeviceBytes> guarded(std::size_t bytes) const {
+    auto buffer = std::make_unique<DeviceBytes>(offset_bytes() + bytes + kGuard);
+    buffer->write(Bytes(buffer->bytes(), kGuarded));
     return buffer;
+  }
+  [[nodiscard]] std::unique_ptr<DeviceBytes> new_buffer() const { return guarded(ranks_ * shard_bytes_); }
+  /// All of it but the guards.
+  void garbage_into(int buffer, const Bytes& garbage) {
+    const auto end = garbage.begin() + static_cast<std::ptrdiff_t>(ranks_ * shard_bytes_);
+    receive_[at(buffer)]->write(Bytes(garbage.begin(), end), offset_bytes());
+    disturbed(buffer);
   }
   void disturbed(int buffer) { unchecked_until_[at(buffer)] = step_ + job_.recovery; }
   [[nodiscard]] std::byte* receive(int buffer) const {
@@ -183,7 +188,20 @@ class Rank final : public Disturbance {
     std::vector<float> now(ranks_ * job_.count);
     for (std::size_t i = 0; i < now.size(); ++i) now[i] = reference::load_element(type_, got.data(), i);
     for (std::size_t r = 0; r < ranks_; ++r) check_shard(buffer, r, now.data() + r * job_.count);
+    check_guards(*receive_[job_.pool ? 0 : at(buffer)], ranks_ * shard_bytes_, "receive buffer");
+    check_guards(*send_[at(buffer)], shard_bytes_, "send buffer");
     previous_[at(buffer)] = std::move(now);
+  }
+
+  void check_guards(const DeviceBytes& buffer, std::size_t used, const char* what) const {
+    const Bytes got = buffer.read();
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      if (i >= offset_bytes() && i < offset_bytes() + used) continue;
+      if (got[i] != kGuarded) {
+        expect(false, "step " + std::to_string(step_) + ": byte " + std::to_string(i) + " beside the " +
+                          what + " was written");
+      }
+    }
   }
 
   /// Every element within half its group's scale and half an ulp of the true weight.
@@ -192,14 +210,15 @@ class Rank final : public Disturbance {
     if (previous.empty() || step_ < unchecked_until_[at(buffer)]) return;
     const bool exact = job_.owner_is_exact && rank == own_;
     const std::vector<float> weights = shard_weights(buffer, rank);
-    for (std::size_t first = 0; first < job_.count; first += kGroup) {
-      const std::size_t end = std::min(first + kGroup, job_.count);
+    for (std::size_t first = 0; first < job_.count; first += job_.group) {
+      const std::size_t end = std::min(first + job_.group, job_.count);
       double largest = 0, largest_weight = 0;
       for (std::size_t i = first; i < end; ++i) {
         largest = std::max(largest, std::abs(double{weights[i]} - previous[rank * job_.count + i]));
         largest_weight = std::max(largest_weight, std::abs(double{weights[i]}));
       }
-      const double scale = job_.bound > 0 ? 2 * job_.bound * largest_weight : largest / 7;
+      const double narrow = job_.narrow_scales ? 1 + 0x1p-7 : 1;
+      const double scale = job_.bound > 0 ? 2 * job_.bound * largest_weight : largest / job_.levels * narrow;
       for (std::size_t i = first; i < end; ++i) {
         const double error = std::abs(double{weights[i]} - now[i]);
         const double rounding = (std::abs(weights[i]) + largest) * 0x1p-21;
@@ -237,31 +256,59 @@ class Rank final : public Disturbance {
 }  // namespace
 
 GatherResult run(const GatherJob& job) {
+  return run_together({job}).front();
+}
+
+std::vector<GatherResult> run_together(const std::vector<GatherJob>& jobs) {
+  const GatherJob& first = jobs.front();
   Cluster cluster{
-      .node_of = even_nodes(job.nodes, job.local_ranks),
+      .node_of = first.node_of.empty() ? even_nodes(first.nodes, first.local_ranks) : first.node_of,
       .environment = {{"SDP4BIT_MIN_BYTES", "0"}, {"SDP4BIT_COMMS", "all"}, {"SDP4BIT_LOG", "info"}},
-      .environment_of_rank = job.environment_of_rank};
-  cluster.environment.insert(cluster.environment.end(), job.environment.begin(), job.environment.end());
-  const std::vector<Outcome> outcomes =
-      run_cluster(cluster, [&](RankContext& context) { Rank(job, context).run(); });
-  GatherResult result{.failure = failures(outcomes), .logs = {}, .hashes = {}, .calls = {}, .last_step = {}};
+      .environment_of_rank = first.environment_of_rank};
+  cluster.environment.insert(cluster.environment.end(), first.environment.begin(), first.environment.end());
+  const std::vector<Outcome> outcomes = run_cluster(cluster, [&](RankContext& context) {
+    std::vector<std::unique_ptr<Rank>> programs;
+    for (const GatherJob& job : jobs) programs.push_back(std::make_unique<Rank>(job, context));
+    for (int step = 0; step < first.steps; ++step) {
+      if (step + 1 == first.steps) sandboxNcclResetTraffic();
+      for (const auto& program : programs) program->step(step);
+    }
+    const CallCounts calls = calls_of("all_gather");
+    std::vector<std::uint64_t> words{calls.all, calls.compressed};
+    for (int r = 0; r < context.ranks; ++r)
+      words.push_back(sandboxNcclPairBytes(context.comm, context.rank, r));
+    for (const auto& program : programs) {
+      words.push_back(program->hashes().size());
+      words.insert(words.end(), program->hashes().begin(), program->hashes().end());
+    }
+    const auto* bytes = reinterpret_cast<const std::byte*>(words.data());
+    context.result.assign(bytes, bytes + words.size() * sizeof(std::uint64_t));
+  });
+  const GatherResult common{
+      .failure = failures(outcomes), .logs = {}, .hashes = {}, .calls = {}, .last_step = {}};
+  std::vector<GatherResult> results(jobs.size(), common);
   const std::size_t ranks = outcomes.size();
   for (const Outcome& outcome : outcomes) {
-    result.logs.push_back(outcome.log);
     std::vector<std::uint64_t> words(outcome.result.size() / sizeof(std::uint64_t));
     std::memcpy(words.data(), outcome.result.data(), words.size() * sizeof(std::uint64_t));
+    for (GatherResult& result : results) result.logs.push_back(outcome.log);
     if (words.size() < 2 + ranks) continue;
-    result.calls.push_back({words[0], words[1]});
-    const auto bytes = words.begin() + 2;
-    const auto hashes = bytes + static_cast<std::ptrdiff_t>(ranks);
-    result.last_step.emplace_back(bytes, hashes);
-    result.hashes.emplace_back(hashes, words.end());
+    auto next = words.begin() + 2 + static_cast<std::ptrdiff_t>(ranks);
+    for (GatherResult& result : results) {
+      result.calls.push_back({words[0], words[1]});
+      result.last_step.emplace_back(words.begin() + 2,
+                                    words.begin() + 2 + static_cast<std::ptrdiff_t>(ranks));
+      const auto count = static_cast<std::ptrdiff_t>(*next++);
+      result.hashes.emplace_back(next, next + count);
+      next += count;
+    }
   }
-  return result;
+  return results;
 }
 
 std::string disagreement(const GatherResult& result) {
   const std::size_t ranks = result.hashes.size();
+  if (ranks == 0) return "no rank has a result";
   for (const std::vector<std::uint64_t>& hashes : result.hashes) {
     if (hashes.size() != result.hashes[0].size()) return "ranks made different numbers of calls";
   }

@@ -19,17 +19,19 @@ namespace sdp4bit::test {
 class Disturbance {
  public:
   virtual ~Disturbance() = default;
-  virtual void scribble(int buffer) = 0;             // garbage into the receive buffer
-  virtual void move(int buffer) = 0;                 // to a new address
-  virtual void exchange(int buffer, int other) = 0;  // their addresses
-  virtual void reload(int buffer) = 0;               // other weights; must be done on all ranks alike
-  virtual void expect_jump(int buffer) = 0;          // another rank disturbs what it sends
+  virtual void scribble(int buffer) = 0;              // garbage into the receive buffer
+  virtual void fill(int buffer, std::byte byte) = 0;  // the same byte everywhere; 0xff: NaN of every type
+  virtual void move(int buffer) = 0;                  // to a new address
+  virtual void exchange(int buffer, int other) = 0;   // their addresses
+  virtual void reload(int buffer) = 0;                // other weights; must be done on all ranks alike
+  virtual void expect_jump(int buffer) = 0;           // another rank disturbs what it sends
   virtual void fail_next_allocation() = 0;
 };
 
 struct GatherJob {
   int nodes = 2, local_ranks = 2;
-  std::size_t count = 3001;  // elements of a shard
+  std::vector<int> node_of = {};  // of each rank, where nodes are unequal
+  std::size_t count = 3001;       // elements of a shard
   ncclDataType_t type = ncclBfloat16;
   int buffers = 2;
   int steps = 60;
@@ -47,6 +49,9 @@ struct GatherJob {
   int recovery = 0;
   bool owner_is_exact = false;  // the own slice must be the weights, and is not compared between ranks
   double bound = 0.0;  // 0: what differences promise; else the largest error relative to a group's maximum
+  std::size_t group = 2048;    // SDP4BIT_WEIGHT_GROUP
+  int levels = 7;              // of the codec: 7 with 4 bits, 127 with 8
+  bool narrow_scales = false;  // SDP4BIT_SCALE=bf16: rounded up
 };
 
 struct GatherResult {
@@ -58,6 +63,9 @@ struct GatherResult {
 };
 
 [[nodiscard]] GatherResult run(const GatherJob& job);
+/// Several jobs take turns on one communicator, step by step: cluster, environment and steps are the first
+/// one's. Counts of calls and bytes are of all together; hashes are by job.
+[[nodiscard]] std::vector<GatherResult> run_together(const std::vector<GatherJob>& jobs);
 
 /// Empty where all ranks hold the same bits after every call.
 [[nodiscard]] std::string disagreement(const GatherResult& result);

@@ -98,15 +98,6 @@ TEST_CASE("AllGather.EveryTypePlaceAndAlignmentGivesEqualBits") {
   }
 }
 
-TEST_CASE("AllGather.OddCountsWork") {
-  for (const std::size_t count : {1u, 2u, 7u, 31u, 33u, 127u, 129u, 2047u, 2049u}) {
-    const GatherJob job{.count = count, .buffers = 1, .steps = 20};
-    const GatherResult result = run(job);
-    require_agreement(job, result);
-    require_compressed(result, all_but_learning(job));
-  }
-}
-
 TEST_CASE("AllGather.LongShardsGoInChunks") {
   for (const char* ledger : {"node", "full"}) {
     GatherJob job{.count = 20001, .steps = 30};
