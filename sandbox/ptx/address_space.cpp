@@ -21,11 +21,16 @@ constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMappedFrom = 64 * 1024;           // larger allocations get their own mapping
 constexpr std::size_t kRememberedRanges = 4096;          // freed ranges that can still be named
-constexpr std::size_t kRememberedSmallBytes = 32 << 20;  // freed memory held by malloc
+constexpr std::size_t kRememberedSmallBytes = 32 << 20;  // held by malloc for freed ranges
 constexpr std::size_t kRememberedMappedBytes = std::size_t{1} << 40;  // address space only
 
 std::size_t round_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+/// What a mapped range's bit per byte takes; its contents are given back when it is freed, this is not.
+std::size_t map_bytes(const MemoryRange& range) {
+  return range.kind == MemoryKind::device ? range.bytes / 8 : 0;
 }
 
 const char* kind_name(MemoryKind kind) {
@@ -98,6 +103,7 @@ struct AddressSpace::Impl {
     ranges.erase(range->base);
     if (range->block_bytes != 0) {
       remembered_mapped_bytes -= range->block_bytes;
+      remembered_small_bytes -= map_bytes(*range);
       ::munmap(range->block, range->block_bytes);
     } else if (range->block) {
       remembered_small_bytes -= range->bytes;
@@ -192,6 +198,7 @@ bool AddressSpace::release(void* base) {
   if (range->block_bytes != 0) {
     ::madvise(range->block, range->block_bytes, MADV_DONTNEED);
     impl_->remembered_mapped_bytes += range->block_bytes;
+    impl_->remembered_small_bytes += map_bytes(*range);
   } else {
     impl_->remembered_small_bytes += range->bytes;
   }
