@@ -144,7 +144,6 @@ class Rank final : public Disturbance {
   void garbage_into(int buffer, const Bytes& garbage) {
     const auto end = garbage.begin() + static_cast<std::ptrdiff_t>(ranks_ * shard_bytes_);
     receive_[at(buffer)]->write(Bytes(garbage.begin(), end), offset_bytes());
-    disturbed(buffer);
   }
   void disturbed(int buffer) { unchecked_until_[at(buffer)] = step_ + job_.recovery; }
   [[nodiscard]] std::byte* receive(int buffer) const {

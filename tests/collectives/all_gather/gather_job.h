@@ -44,7 +44,8 @@ struct GatherJob {
   bool still = false;            // weights never change
   Environment environment = {};
   std::function<Environment(int rank)> environment_of_rank = nullptr;
-  /// Called before each step. What it disturbs is not held to the bound for `recovery` steps.
+  /// Called before each step. A buffer that it moves, exchanges or reloads is not held to the bound for
+  /// `recovery` steps; garbage is no excuse.
   std::function<void(int rank, int step, Disturbance&)> before = nullptr;
   int recovery = 0;
   bool owner_is_exact = false;  // the own slice must be the weights, and is not compared between ranks

@@ -1,37 +1,9 @@
 // AllGather of weights, preloaded, on emulated clusters: equal bits everywhere, bounded errors, agreed kinds.
 #include <tuple>
 
-#include "catch.h"
-#include "gather_job.h"
+#include "gather_checks.h"
 
 using namespace sdp4bit::test;
-
-namespace {
-
-constexpr std::uint64_t kBeforeHandshake = 3;  // calls until the group that reads it
-constexpr std::uint64_t kLearning = 8;         // class calls until differences, with one or two buffers
-
-void require_agreement(const GatherJob& job, const GatherResult& result) {
-  INFO(job.nodes << " nodes x " << job.local_ranks);
-  REQUIRE(result.failure == "");
-  REQUIRE(disagreement(result) == "");
-}
-
-void require_compressed(const GatherResult& result, std::uint64_t expected) {
-  for (const CallCounts& calls : result.calls) REQUIRE(calls.compressed == expected);
-}
-
-std::uint64_t all_but_learning(const GatherJob& job) {
-  return static_cast<std::uint64_t>(job.steps * job.buffers) - kBeforeHandshake - kLearning;
-}
-
-std::size_t occurrences(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t i = text.find(part); i != std::string::npos; i = text.find(part, i + 1)) ++count;
-  return count;
-}
-
-}  // namespace
 
 TEST_CASE("AllGather.AllRanksHoldTheSameBitsWithinTheBoundAtEveryStep") {
   for (const auto& [nodes, local, steps] : {std::tuple{2, 2, 300}, {4, 1, 60}, {2, 3, 60}, {3, 2, 60}}) {
@@ -105,44 +77,6 @@ TEST_CASE("AllGather.LongShardsGoInChunks") {
     const GatherResult result = run(job);
     require_agreement(job, result);
     require_compressed(result, all_but_learning(job));
-  }
-}
-
-TEST_CASE("AllGather.AReceiveBufferFullOfGarbageChangesNothing") {
-  for (const int who : {1, -1}) {
-    GatherJob job;
-    job.before = [who](int rank, int step, Disturbance& buffers) {
-      if (step == 30 && (who < 0 || rank == who)) buffers.scribble(0);
-    };
-    const GatherResult result = run(job);
-    require_agreement(job, result);
-    require_compressed(result, all_but_learning(job));
-  }
-}
-
-TEST_CASE("AllGather.AMovedBufferIsTakenUp") {
-  for (const int who : {2, -1}) {
-    GatherJob job{.recovery = 6};
-    job.before = [who](int rank, int step, Disturbance& buffers) {
-      if (step == 30 && (who < 0 || rank == who)) buffers.move(1);
-    };
-    const GatherResult result = run(job);
-    require_agreement(job, result);
-  }
-}
-
-TEST_CASE("AllGather.ExchangedBuffersAreWithinTheBoundAfterOneNativeRound") {
-  for (const int who : {3, -1}) {
-    GatherJob job{.recovery = 2};  // the jump is read four calls later, and makes a round of two calls native
-    job.before = [who](int rank, int step, Disturbance& buffers) {
-      if (step != 30) return;
-      for (const int buffer : {0, 1}) buffers.expect_jump(buffer);
-      if (who < 0 || rank == who) buffers.exchange(0, 1);
-    };
-    const GatherResult result = run(job);
-    require_agreement(job, result);
-    require_compressed(result, all_but_learning(job) - 2);
-    CHECK(occurrences(result.logs[0], "one round native") == 1);
   }
 }
 
@@ -228,27 +162,6 @@ TEST_CASE("AllGather.RefreshesOnTime") {
   require_agreement(job, result);
   const std::uint64_t differences_and_refreshes = all_but_learning(job);
   require_compressed(result, differences_and_refreshes - (differences_and_refreshes - 1) / 20 * 2);
-}
-
-TEST_CASE("AllGather.AnExactOwnerKeepsItsWeights") {
-  for (const bool in_place : {true, false}) {
-    GatherJob job{.steps = 40, .in_place = in_place, .owner_is_exact = true};
-    job.environment = {{"SDP4BIT_OWN_SHARD", "exact"}};
-    const GatherResult result = run(job);
-    require_agreement(job, result);
-    require_compressed(result, all_but_learning(job));
-  }
-}
-
-TEST_CASE("AllGather.DirectCodingTakesWhatTheLedgerDoesNot") {
-  for (const auto& [nodes, local] : {std::pair{2, 2}, {1, 3}}) {
-    GatherJob job{.nodes = nodes, .local_ranks = local, .buffers = 1, .steps = 20, .fresh = true};
-    job.environment = {{"SDP4BIT_WEIGHT_LEDGER", "off"}, {"SDP4BIT_WEIGHT_DIRECT", "8"}};
-    job.bound = 0.5 / 127;
-    const GatherResult result = run(job);
-    require_agreement(job, result);
-    require_compressed(result, 20 - kBeforeHandshake);
-  }
 }
 
 TEST_CASE("AllGather.AVoteSendsReplacedWeightsNativeAtOnce") {
