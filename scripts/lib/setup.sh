@@ -22,32 +22,37 @@ missing_packages() {
   has_header catch2/catch.hpp || has_header catch2/catch_all.hpp || echo catch2
   has_header lz4.h || echo liblz4-dev
   has_header zstd.h || echo libzstd-dev
-  if ! find_nvcc >/dev/null || ! find_nccl >/dev/null; then
+  if [[ ${CHECK_FORMAT_REQUIRED:-0} == 1 ]]; then command -v clang-format-14 >/dev/null || echo clang-format-14; fi
+  if ! find_nvcc || ! find_nccl "$(beside "$found_nvcc")" >/dev/null; then
     [[ -f $toolkit_dir/complete ]] || python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
   fi
 }
 
 has_header() { echo "#include <$1>" | "${CXX:-g++}" -std=c++20 -x c++ -E - >/dev/null 2>&1; }
 
-# find_nvcc: prints the nvcc to use (CUDACXX, PATH, the usual place), if it is new enough to know C++20.
+# find_nvcc: leaves the nvcc to use in `found_nvcc` (of CUDACXX, PATH, CUDA_HOME and the usual place, the first of CUDA
+# 13.0 or later), and those that are too old in the array `refused_nvcc`.
 find_nvcc() {
-  local candidate
-  for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc; do
-    if [[ -x $candidate ]] && nvcc_major "$candidate" | grep -Eq '^(1[2-9]|[2-9][0-9])$'; then
-      echo "$candidate"
+  local candidate version
+  refused_nvcc=()
+  for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"; do
+    [[ -x $candidate ]] || continue
+    version=$(nvcc_version "$candidate")
+    if [[ -n $version && $(printf '%s\n' 13.0 "$version" | sort -V | head -1) == 13.0 ]]; then
+      found_nvcc=$candidate
       return 0
     fi
+    refused_nvcc+=("$candidate (${version:-says no version})")
   done
   return 1
 }
 
-nvcc_major() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p'; }
+nvcc_version() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p'; }
 
-# find_nccl: prints the folder of nccl.h, if there is one of NCCL 2.28 or later (the first with nccl_device/).
+# find_nccl FOLDER: prints the folder of nccl.h, if there is one of NCCL 2.28 or later (the first with nccl_device/).
 find_nccl() {
   local folder
-  for folder in "$(dirname "$(dirname "$(find_nvcc || echo /none/none/none)")")/include" \
-    /usr/local/cuda/include /usr/local/include /usr/include; do
+  for folder in "$1" /usr/local/cuda/include /usr/local/include /usr/include; do
     if [[ -f $folder/nccl.h && -f $folder/nccl_device/core.h ]]; then
       echo "$folder"
       return 0
@@ -55,6 +60,9 @@ find_nccl() {
   done
   return 1
 }
+
+# beside FILE: the include folder of the toolkit that nvcc belongs to.
+beside() { echo "$(dirname "$(dirname "$1")")/include"; }
 
 install_debian_packages() {
   local packages=("$@") as_root=()
@@ -96,23 +104,26 @@ install_toolkit() {
 }
 
 set_up_tools() {
-  local missing=() missing_list nvcc nccl
+  local missing=() missing_list nvcc nccl refused
   missing_list=$(missing_packages)
   mapfile -t missing < <(printf '%s' "$missing_list")
   [[ ${#missing[@]} == 0 ]] || install_debian_packages "${missing[@]}"
-  if nvcc=$(find_nvcc); then
+  if find_nvcc; then
+    nvcc=$found_nvcc
     toolkit_arguments=("-DCMAKE_CUDA_COMPILER=$nvcc")
-    if ! nccl=$(find_nccl); then
+    if ! nccl=$(find_nccl "$(beside "$nvcc")"); then
       install_toolkit "$nccl_wheel"
       nccl=$toolkit_dir/nvidia/nccl/include
     fi
     toolkit_arguments+=("-DNCCL_INCLUDE_DIR=$nccl")
   else
+    for refused in "${refused_nvcc[@]}"; do
+      say "not used, for CUDA 13.0 or later is needed: $refused"
+    done
     install_toolkit "${toolkit_wheels[@]}" "$nccl_wheel"
     nvcc=$toolkit_dir/nvidia/cu13/bin/nvcc
     toolkit_arguments=("-DCMAKE_CUDA_COMPILER=$nvcc" "-DCUDAToolkit_ROOT=$toolkit_dir/nvidia/cu13"
       "-DNCCL_INCLUDE_DIR=$toolkit_dir/nvidia/nccl/include")
   fi
-  say "tools: $("${CXX:-g++}" --version | head -1); $(cmake --version | head -1); nvcc $("$nvcc" --version |
-    sed -n 's/.*release \([0-9.]*\).*/\1/p') ($nvcc)"
+  say "tools: $("${CXX:-g++}" --version | head -1); $(cmake --version | head -1); nvcc $(nvcc_version "$nvcc") ($nvcc)"
 }

@@ -357,13 +357,11 @@ const Instr* ld_kernel_param_8(Warp& w, const Instr* i) {
   return broadcast_param<u64, u64>(w, i);
 }
 
-#define EACH_SHAPE(X)                                                                                     \
-  X(1, 1, 1)                                                                                              \
-  X(2, 2, 1)                                                                                              \
-  X(4, 4, 1)                                                                                              \
-  X(8, 8, 1)                                                                                              \
-  X(16, 16, 1) X(1x2, 1, 2) X(2x2, 2, 2) X(4x2, 4, 2) X(8x2, 8, 2) X(1x4, 1, 4) X(2x4, 2, 4) X(4x4, 4, 4) \
-      X(8x4, 8, 4)
+// clang-format off
+#define EACH_SHAPE(X) \
+  X(1, 1, 1) X(2, 2, 1) X(4, 4, 1) X(8, 8, 1) X(16, 16, 1) X(1x2, 1, 2) X(2x2, 2, 2) X(4x2, 4, 2) \
+  X(8x2, 8, 2) X(1x4, 1, 4) X(2x4, 2, 4) X(4x4, 4, 4) X(8x4, 8, 4)
+// clang-format on
 #define DEFINE(suffix, E, V)                          \
   const Instr* ld_##suffix(Warp& w, const Instr* i) { \
     return move<E, V, false>(w, i);                   \

@@ -250,15 +250,31 @@ const Instr* nop(Warp&, const Instr* i) {
 }  // namespace
 
 void install_shuffle(Handler* handlers) {
-#define INSTALL(name) handlers[static_cast<int>(Op::name)] = name;
-  INSTALL(shfl)
-  INSTALL(bra)
-  INSTALL(mov_pred)
-  INSTALL(not_pred) INSTALL(and_pred) INSTALL(or_pred) INSTALL(xor_pred) INSTALL(addc_b32) INSTALL(addc_b64)
-      INSTALL(subc_b32) INSTALL(subc_b64) INSTALL(fill) INSTALL(kernel_param_address) INSTALL(frame_address)
-          INSTALL(activemask) INSTALL(cvta_shared) INSTALL(cvta_to_shared) INSTALL(cvta_local)
-              INSTALL(cvta_to_local) INSTALL(isspacep) INSTALL(mov_b128) INSTALL(pack_b128)
-                  INSTALL(unpack_b128) INSTALL(nop)
+#define INSTALL(name) handlers[static_cast<int>(Op::name)] = name
+  INSTALL(shfl);
+  INSTALL(bra);
+  INSTALL(mov_pred);
+  INSTALL(not_pred);
+  INSTALL(and_pred);
+  INSTALL(or_pred);
+  INSTALL(xor_pred);
+  INSTALL(addc_b32);
+  INSTALL(addc_b64);
+  INSTALL(subc_b32);
+  INSTALL(subc_b64);
+  INSTALL(fill);
+  INSTALL(kernel_param_address);
+  INSTALL(frame_address);
+  INSTALL(activemask);
+  INSTALL(cvta_shared);
+  INSTALL(cvta_to_shared);
+  INSTALL(cvta_local);
+  INSTALL(cvta_to_local);
+  INSTALL(isspacep);
+  INSTALL(mov_b128);
+  INSTALL(pack_b128);
+  INSTALL(unpack_b128);
+  INSTALL(nop);
 #undef INSTALL
 }
 
