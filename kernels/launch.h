@@ -44,7 +44,8 @@ struct Messages {
   std::size_t stride = 0;     // bytes, a multiple of 16
 };
 
-/// Design section 2, phase 1. Message m carries the chunk of input segments table[m * per_message ...].
+/// Phase 1 of a gradient's way (README.md). Message m carries the chunk of input segments
+/// table[m * segments_per_message ...].
 struct QuantizeArgs {
   Segments input;
   const std::uint32_t* table = nullptr;  // device: input segment of each travelling segment

@@ -3,8 +3,7 @@
 //
 //   message  = MessageHeader (64 bytes) | segment 0 | segment 1 | ...
 //   segment  = scales, one a group, padded to 16 bytes | codes, `bits` each, padded to 16 bytes
-//   codes    = two's complement, element 2i in the low nibble of byte i (4 bits), element i in byte i (8
-//   bits)
+//   codes    = two's complement; 4 bits: element 2i in the low nibble of byte i; 8 bits: element i in byte i
 //
 // A segment carries padded_count(n) elements: the last 32-element block is filled with zeros and travels
 // whole.

@@ -1,10 +1,15 @@
 // Every function that the program calls here instead of in NCCL. The map of the code:
 //
-//   a call      -> boundary.h (exceptions) -> group.cpp (is it ours? when does it run?) -> policy.cpp (the
-//   rules) a gradient  -> reduce_scatter.cpp      a weight -> all_gather.cpp, ledger.cpp both run as phased
-//   calls (phased_call.h) in lockstep.cpp; kernels are behind kernels/launch.h ranks agree by handshake.cpp
-//   (what is said) and agreement.cpp (how); communicators live in comm_state.cpp NCCL itself is in
-//   real_nccl.cpp, what the user sets in options.cpp, what he reads in log.cpp and stats.cpp
+// clang-format off
+//   a call       boundary.h (exceptions) -> group.cpp (is it ours? when does it run?) -> policy.cpp (the rules)
+//   a gradient   reduce_scatter.cpp; what lies where: gradient_layout.cpp
+//   a weight     all_gather.cpp (decides) -> weight_record.cpp, weight_difference.cpp or weight_vote.cpp (do);
+//                weight_class.cpp (the kind of a call), ledger.cpp (what was sent before), weight_layout.cpp
+//   both         phased_call.h, run by lockstep.cpp; kernels are behind kernels/launch.h and launch_weight.h
+//   agreement    handshake.cpp (what ranks say, and the verdict), agreement.cpp (how they hear it), topology.cpp
+//   state        comm_state.cpp (a communicator's), creation.cpp (where it came from), cuda_raii.h (its memory)
+//   around it    real_nccl.cpp (NCCL itself), options.cpp (what the user sets), log.cpp, stats.cpp, watchdog.cpp
+// clang-format on
 //
 // Signatures are checked by the compiler against nccl.h. exports.map lists the same names.
 #include <nccl.h>

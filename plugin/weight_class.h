@@ -2,8 +2,8 @@
 // calls.
 //
 // Nothing here is of one rank: words are what an earlier call said over all ranks, so every rank's machine
-// takes the same steps. Stages, exams, rounds, jumps and refreshes are design section 3; calls are numbered
-// within the class.
+// takes the same steps. Stages, exams, rounds, jumps and refreshes: docs/how_it_works.md, "The ledger"; calls
+// are numbered within the class.
 #pragma once
 
 #include <cstdint>

@@ -1,19 +1,22 @@
 /* What the NCCL stand-in offers beyond NCCL: counted traffic and the nodes it counts by. C99; exported by the
- * sandbox's libnccl.so.2.
- *
- * What is counted. Sends count what they send. Collectives count the least that a hierarchical NCCL would put
+ * sandbox's libnccl.so.2. */
+/* clang-format off */
+/* What is counted. Sends count what they send. Collectives count the least that a hierarchical NCCL would put
  * on the links, however the stand-in moves the data, so that a comparison never makes native NCCL look worse
- * than it is: AllGather      each shard crosses once to each other node, to the rank with the owner's place
- * in its node (modulo the node's size), which passes it on to the others there; in its own node the owner
- * sends it ReduceScatter  the same way backwards: each node reduces its part of a remote segment in the rank
- * with the segment owner's place, which sends one partial result AllReduce      as a ReduceScatter and an
- * AllGather of count / ranks elements (uneven where it does not divide) Broadcast, Reduce   once to (from)
- * each other node, then in the node; AlltoAll, Gather, Scatter: rank to rank Nothing is counted from a rank
- * to itself, nor for operations that ended in an error.
+ * than it is:
+ *   AllGather          each shard crosses once to each other node, to the rank with the owner's place in its node
+ *                      (modulo the node's size), which passes it on to the others there; in its own node the owner
+ *                      sends it
+ *   ReduceScatter      the same way backwards: each node reduces its part of a remote segment in the rank with the
+ *                      segment owner's place, which sends one partial result
+ *   AllReduce          as a ReduceScatter and an AllGather of count / ranks elements (uneven where it does not divide)
+ *   Broadcast, Reduce  once to (from) each other node, then in the node
+ *   AlltoAll, Gather, Scatter   rank to rank
+ * Nothing is counted from a rank to itself, nor for operations that ended in an error.
  *
  * Which ranks share a node: NCCL_HOSTID, else host name and boot id; SANDBOX_NODES divides the devices of a
- * host
- * (`2`: equal blocks, `3,1`: ranks of each node, `map:0,1,0`: node of each device). */
+ * host (`2`: equal blocks, `3,1`: ranks of each node, `map:0,1,0`: node of each device). */
+/* clang-format on */
 #ifndef SANDBOX_NCCL_EXTENSION_H
 #define SANDBOX_NCCL_EXTENSION_H
 

@@ -33,11 +33,12 @@ struct Settings {
 
 const Settings& settings();
 
+// clang-format off
 // Grammar: FAULT[;FAULT...], FAULT = KIND:KEY=VALUE[,KEY=VALUE...]
 //   delay:call=3,rank=1,ms=200   the third operation of rank 1 begins 200 ms late on its stream
-//   fail:call=2,rank=0,code=6    the second call of rank 0 returns ncclRemoteError (default 2,
-//   ncclSystemError) exit:call=4,rank=1           rank 1's process ends without a word when its fourth
-//   operation runs
+//   fail:call=2,rank=0,code=6    the second call of rank 0 returns ncclRemoteError (default 2, a system error)
+//   exit:call=4,rank=1           rank 1's process ends without a word when its fourth operation runs
+// clang-format on
 // `rank` left out: every rank. `comm=NAME`: only communicators of that commName. Throws Failure on anything
 // else.
 std::vector<Fault> parse_faults(const std::string& text);
