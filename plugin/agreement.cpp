@@ -10,6 +10,7 @@
 #include "plugin/boundary.h"
 #include "plugin/handshake.h"
 #include "plugin/log.h"
+#include "plugin/plan_text.h"
 #include "plugin/real_nccl.h"
 #include "plugin/reduce_scatter.h"
 #include "plugin/watchdog.h"
@@ -171,15 +172,14 @@ void say_engaged(const CommState& comm) {
   static Once once;
   const Topology& topology = comm.topology;
   const int version = real_nccl().version;
-  const std::string text = describe(comm) + " on " + std::to_string(topology.node_count) + " nodes";
+  const std::string text = describe(comm) + " on " + std::to_string(topology.node_count) +
+                           (topology.node_count == 1 ? " node; " : " nodes; ") +
+                           plan_text(topology, config());
   if (once.first()) {
-    log_notice("works (version " SDP4BIT_VERSION
-               ", NCCL %d.%d.%d): %s; gradients %u bits between nodes, %u in a node; weight differences %u "
-               "bits",
-               version / 10000, version / 100 % 100, version % 100, text.c_str(), config().codec_inter.bits,
-               config().codec_intra.bits, config().codec_weight.bits);
+    log_notice("works (version " SDP4BIT_VERSION ", NCCL %d.%d.%d): %s", version / 10000, version / 100 % 100,
+               version % 100, text.c_str());
   } else {
-    log_info("%s: compressed", text.c_str());
+    log_info("compressed: %s", text.c_str());
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "plugin/chunk_length.h"
+
 namespace sdp4bit {
 
 std::uint32_t first_peers(const Topology& topology) {
@@ -79,22 +81,7 @@ std::size_t gradient_chunk_length(std::size_t count, const Topology& topology, c
   const auto fits = [&](std::size_t length) {
     return gradient_layout(length, topology, config).bytes <= config.workspace;
   };
-  if (fits(count)) return count;
-  const std::size_t unit = std::max<std::size_t>(config.gradient_group, kBlock);
-  std::size_t most = 0;  // units that fit
-  for (std::size_t low = 1, high = count / unit + 1; low <= high;) {
-    const std::size_t middle = low + (high - low) / 2;
-    if (fits(middle * unit)) {
-      most = middle;
-      low = middle + 1;
-    } else {
-      high = middle - 1;
-    }
-  }
-  if (most == 0) return 0;
-  // Equal chunks rather than full ones and a rest.
-  const std::size_t chunks = (count + most * unit - 1) / (most * unit);
-  return round_up((count + chunks - 1) / chunks, unit);
+  return equal_chunk_length(count, std::max<std::size_t>(config.gradient_group, kBlock), fits);
 }
 
 }  // namespace sdp4bit

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "plugin/chunk_length.h"
+
 namespace sdp4bit {
 namespace {
 
@@ -117,17 +119,7 @@ std::size_t weight_chunk_length(std::size_t count, ElementType type, WeightPath 
   const auto fits = [&](std::size_t length) {
     return weight_layout(length, type, path, codec, topology).bytes <= workspace;
   };
-  if (fits(count)) return count;
-  const std::size_t unit = std::max<std::size_t>(codec.group_size, kBlock);
-  std::size_t low = 0, high = count / unit + 1;  // units: low fit, high do not
-  while (high - low > 1) {
-    const std::size_t middle = low + (high - low) / 2;
-    (fits(middle * unit) ? low : high) = middle;
-  }
-  if (low == 0) return 0;
-  // Equal chunks rather than full ones and a rest.
-  const std::size_t chunks = (count + low * unit - 1) / (low * unit);
-  return round_up((count + chunks - 1) / chunks, unit);
+  return equal_chunk_length(count, std::max<std::size_t>(codec.group_size, kBlock), fits);
 }
 
 RecordLayout record_layout(std::size_t count, std::size_t group_size, std::uint32_t ranks) {

@@ -1,0 +1,53 @@
+// The plan in words: what options and nodes leave of the two paths.
+#include "plugin/plan_text.h"
+
+#include "plugin/gradient_layout.h"
+#include "plugin/weight_layout.h"
+
+namespace sdp4bit {
+namespace {
+
+std::string bits(std::uint32_t count) {
+  return std::to_string(count) + " bits";
+}
+
+std::string gradients(const Topology& topology, const Config& config) {
+  if (!config.collectives.reduce_scatter) return "gradients native (SDP4BIT_COLLECTIVES)";
+  switch (gradient_path(topology)) {
+    case GradientPath::one_node:
+      return "gradients " + bits(config.codec_intra.bits) + " in the node";
+    case GradientPath::two_levels:
+      return "gradients " + bits(config.codec_inter.bits) + " between nodes, " +
+             std::to_string(config.codec_intra.bits) + " in a node";
+    case GradientPath::one_level:
+      break;
+  }
+  return "gradients " + bits(config.codec_inter.bits) +
+         (topology.equal_nodes ? " between nodes" : " between all ranks (nodes differ in size)");
+}
+
+std::string why_no_ledger(const Topology& topology, const Config& config) {
+  if (config.weight_ledger == WeightLedger::off) return "SDP4BIT_WEIGHT_LEDGER=off";
+  return std::string(topology.node_count == 1 ? "one node" : "nodes differ in size") +
+         "; SDP4BIT_WEIGHT_LEDGER=full would take them";
+}
+
+std::string weights(const Topology& topology, const Config& config) {
+  if (!config.collectives.all_gather) return "weights native (SDP4BIT_COLLECTIVES)";
+  const bool differences = weight_path(topology, config) != WeightPath::none;
+  std::string text;
+  if (differences) text = "weight differences " + bits(config.codec_weight.bits);
+  if (config.weight_direct != 0) {
+    text += std::string(differences ? ", other " : "") + "weights " + bits(config.weight_direct) +
+            " without memory";
+  }
+  return text.empty() ? "weights native (" + why_no_ledger(topology, config) + ")" : text;
+}
+
+}  // namespace
+
+std::string plan_text(const Topology& topology, const Config& config) {
+  return gradients(topology, config) + "; " + weights(topology, config);
+}
+
+}  // namespace sdp4bit

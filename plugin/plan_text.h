@@ -1,0 +1,14 @@
+// What becomes of the calls of a communicator that is taken, in words for the log.
+#pragma once
+
+#include <string>
+
+#include "plugin/options.h"
+#include "plugin/topology.h"
+
+namespace sdp4bit {
+
+/// Such as "gradients 4 bits between nodes, 8 in a node; weight differences 4 bits".
+[[nodiscard]] std::string plan_text(const Topology& topology, const Config& config);
+
+}  // namespace sdp4bit
