@@ -5,6 +5,7 @@
 #include "sandbox/nccl/communicator.h"
 #include "sandbox/nccl/group.h"
 #include "sandbox/nccl/types.h"
+#include "sandbox/nccl/version.h"
 
 namespace sandbox::nccl {
 namespace {
@@ -35,6 +36,25 @@ ncclResult_t issue(Function function, const void* send, void* receive, size_t co
   // An empty collective is nothing; an empty message still is a message.
   if (count == 0 && !is_point_to_point(function)) return ncclSuccess;
   return submit(communicator, std::move(operation));
+}
+
+// Until 2.23 the real library wraps a message in a group by the public names, which an interposer sees.
+ncclResult_t issue_message(Function function, const void* send, void* receive, size_t count,
+                           ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+  const bool wrapped = version() < version_code(24);
+  if (wrapped) {
+    if (const ncclResult_t started = ncclGroupStart(); started != ncclSuccess) return started;
+  }
+  ncclResult_t result = ncclSuccess;
+  try {
+    result = issue(function, send, receive, count, type, kNoOp, peer, comm, stream);
+  } catch (const Failure& failure) {
+    if (!wrapped) throw;
+    result = report(name_of(function), failure);
+  }
+  if (!wrapped) return result;
+  const ncclResult_t ended = ncclGroupEnd();
+  return result == ncclSuccess || result == ncclInProgress ? ended : result;
 }
 
 }  // namespace
@@ -117,7 +137,7 @@ SANDBOX_NCCL_ENTRY(ncclResult_t, Send,
                    (const void* buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                     cudaStream_t stream)) {
   return boundary("ncclSend", [&] {
-    return issue(Function::send, buffer, nullptr, count, type, kNoOp, peer, comm, stream);
+    return issue_message(Function::send, buffer, nullptr, count, type, peer, comm, stream);
   });
 }
 
@@ -125,6 +145,6 @@ SANDBOX_NCCL_ENTRY(ncclResult_t, Recv,
                    (void* buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                     cudaStream_t stream)) {
   return boundary("ncclRecv", [&] {
-    return issue(Function::recv, nullptr, buffer, count, type, kNoOp, peer, comm, stream);
+    return issue_message(Function::recv, nullptr, buffer, count, type, peer, comm, stream);
   });
 }

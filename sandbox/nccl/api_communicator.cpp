@@ -9,6 +9,7 @@
 #include "sandbox/nccl/bootstrap.h"
 #include "sandbox/nccl/communicator.h"
 #include "sandbox/nccl/group.h"
+#include "sandbox/nccl/plugin_loader.h"
 #include "sandbox/nccl/traffic.h"
 
 namespace sandbox::nccl {
@@ -113,6 +114,7 @@ using namespace sandbox::nccl;
 SANDBOX_NCCL_ENTRY(ncclResult_t, GetUniqueId, (ncclUniqueId * id)) {
   return boundary("ncclGetUniqueId", [&] {
     require(id != nullptr, ncclInvalidArgument, "the id's address is NULL");
+    load_plugins_at_start();
     *id = new_unique_id();
   });
 }

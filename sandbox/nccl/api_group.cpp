@@ -5,6 +5,7 @@
 #include "sandbox/nccl/communicator.h"
 #include "sandbox/nccl/group.h"
 #include "sandbox/nccl/types.h"
+#include "sandbox/nccl/version.h"
 
 using namespace sandbox::nccl;
 
@@ -91,7 +92,7 @@ SANDBOX_NCCL_ENTRY(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWin
 SANDBOX_NCCL_ENTRY(ncclResult_t, GetVersion, (int* version)) {
   return boundary("ncclGetVersion", [&] {
     require(version != nullptr, ncclInvalidArgument, "the version's address is NULL");
-    *version = NCCL_VERSION_CODE;
+    *version = sandbox::nccl::version();
   });
 }
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "sandbox/nccl/plugin_loader.h"
 #include "sandbox/nccl/settings.h"
 #include "sandbox/nccl/types.h"
 
@@ -47,6 +49,8 @@ Communicator::Communicator(int device, Configuration configuration)
 Communicator::~Communicator() = default;
 
 void Communicator::join(const SegmentAddress& address, int ranks, int rank) {
+  load_plugins_for_communicator();
+  uses_plugins_ = true;
   const std::shared_ptr<Segment> segment = Segment::attach(address, ranks);
   const std::string name =
       configuration_.name.empty() ? text("%08x", static_cast<unsigned>(address.token)) : configuration_.name;
@@ -216,6 +220,7 @@ void Communicator::leave(Presence how) {
     joins_.clear();
     order_ = capture_order_ = nullptr;
   }
+  if (std::exchange(uses_plugins_, false)) release_plugins_of_communicator();
   if (!claimed_) return;
   endpoint_->record().presence.store(how, std::memory_order_seq_cst);
   endpoint_->segment().wake_all();

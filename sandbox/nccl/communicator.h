@@ -94,6 +94,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Topology topology_;
   std::atomic<ncclResult_t> state_{ncclSuccess};
   std::atomic<bool> joined_{false};
+  bool uses_plugins_ = false;
   bool claimed_ = false;  // this rank's place in the segment is ours
   std::atomic<uint64_t> issued_{0};
 

@@ -60,6 +60,10 @@ void sandboxNcclDamageReceive(uint64_t count, size_t offset);
 /* Node of a rank, numbered by lowest rank; -1 for a rank that is none. */
 int sandboxNcclNode(ncclComm_t comm, int rank);
 
+/* The net plugin that NCCL would use, or "own": valid until this thread asks again. Its functions beyond
+ * finding devices are never called. */
+const char* sandboxNcclNetwork(void);
+
 /* Prints a table of pairs and of calls to stdout; SANDBOX_NCCL_TRAFFIC=1 does so at exit. */
 void sandboxNcclPrintTraffic(void);
 

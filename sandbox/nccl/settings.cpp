@@ -82,7 +82,8 @@ Settings read() {
   const std::string traffic = variable("SANDBOX_NCCL_TRAFFIC");
   result.print_traffic = !traffic.empty() && traffic != "0";
   const std::string debug = variable("NCCL_DEBUG");
-  result.verbose = debug == "WARN" || debug == "INFO" || debug == "TRACE";
+  result.informs = debug == "INFO" || debug == "TRACE";
+  result.verbose = debug == "WARN" || result.informs;
   result.nodes = variable("SANDBOX_NODES");
   result.host_id = variable("NCCL_HOSTID");
   try {

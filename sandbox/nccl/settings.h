@@ -26,6 +26,7 @@ struct Settings {
       60;  // the same for communicator creation; follows SANDBOX_NCCL_TIMEOUT where that is set
   bool print_traffic = false;  // SANDBOX_NCCL_TRAFFIC
   bool verbose = false;        // NCCL_DEBUG=WARN or more: bad arguments are explained on stderr
+  bool informs = false;        // NCCL_DEBUG=INFO or more: plugins and the network are named on stderr
   std::string nodes;           // SANDBOX_NODES
   std::string host_id;         // NCCL_HOSTID
   std::vector<Fault> faults;   // SANDBOX_NCCL_FAULT
