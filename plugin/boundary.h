@@ -7,6 +7,7 @@
 
 #include "plugin/error.h"
 #include "plugin/log.h"
+#include "plugin/route.h"
 
 namespace sdp4bit {
 
@@ -25,10 +26,13 @@ class InsideNccl {
   bool before_;
 };
 
-/// The body of every entry: never throws, always logs what it turns into a result.
+/// The body of every entry: works with the copy of NCCL that the call is for, never throws, always logs what
+/// it turns into a result.
 template <typename Body>
-ncclResult_t boundary(Body&& body) noexcept {
+ncclResult_t boundary(const Caller& caller, Body&& body) noexcept {
   try {
+    // What NCCL calls while we call it is for the copy at work.
+    const WithNccl nccl(inside_nccl ? real_nccl() : nccl_for(caller));
     return body();
   } catch (const Error& error) {
     log_error("%s", error.what());

@@ -29,6 +29,7 @@ Retired& retired() {
 struct Entry {
   CommOrigin origin;
   std::shared_ptr<CommState> state;
+  const RealNccl* nccl = nullptr;  // that made it
 };
 
 struct Registry {
@@ -108,7 +109,14 @@ void note_created(ncclComm_t handle, CommOrigin origin) {
   Registry& all = registry();
   const std::unique_lock lock(all.mutex);
   // Replaces what is left of a communicator of the same address that went unseen.
-  all.entries[handle] = {.origin = std::move(origin), .state = nullptr};
+  all.entries[handle] = {.origin = std::move(origin), .state = nullptr, .nccl = &real_nccl()};
+}
+
+const RealNccl* nccl_of(ncclComm_t handle) {
+  Registry& all = registry();
+  const std::shared_lock lock(all.mutex);
+  const auto found = all.entries.find(handle);
+  return found == all.entries.end() ? nullptr : found->second.nccl;
 }
 
 std::shared_ptr<CommState> find_comm(ncclComm_t handle) {
@@ -136,6 +144,7 @@ std::shared_ptr<CommState> find_comm(ncclComm_t handle) {
   if (!entry.state) {
     state->number = all.used_on_device[static_cast<std::size_t>(state->device) % all.used_on_device.size()]++;
     entry.state = std::move(state);
+    if (!entry.nccl) entry.nccl = &real_nccl();
   }
   return entry.state;
 }

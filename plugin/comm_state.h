@@ -26,6 +26,7 @@ namespace sdp4bit {
 
 class WeightState;  // all_gather.h
 struct Handshake;   // agreement.h
+struct RealNccl;    // real_nccl.h
 
 /// What the creating call said. Communicators that were created out of our sight have `seen` false.
 struct CommOrigin {
@@ -119,6 +120,8 @@ class CommState {
 
 /// Remembers what a creating call said, until the communicator is used.
 void note_created(ncclComm_t handle, CommOrigin origin);
+/// The copy of NCCL that made a communicator; nullptr if neither its creation nor a use of it was seen.
+[[nodiscard]] const RealNccl* nccl_of(ncclComm_t handle);
 /// The state of a communicator, made at its first use; nullptr if NCCL does not know the handle (yet).
 [[nodiscard]] std::shared_ptr<CommState> find_comm(ncclComm_t handle);
 /// Forgets a communicator; its memory goes when nobody uses it any more.

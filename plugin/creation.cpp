@@ -17,11 +17,6 @@ void apply_environment(CommOrigin& origin) {
   if (mode == "0" || mode == "1") origin.blocking = mode == "1";
 }
 
-/// ncclConfig_t grows with NCCL's version, and says its own size.
-bool has_field(const ncclConfig_t& config, std::size_t offset, std::size_t bytes) {
-  return config.size >= offset + bytes;
-}
-
 float scalar_value(const void* scalar, ncclDataType_t type) {
   switch (type) {
     case ncclFloat32:
@@ -40,11 +35,12 @@ float scalar_value(const void* scalar, ncclDataType_t type) {
 CommOrigin origin_of(const ncclConfig_t* config) {
   CommOrigin origin{.seen = true, .blocking = true, .part = false, .name = {}};
   if (config) {
-    if (has_field(*config, offsetof(ncclConfig_t, blocking), sizeof config->blocking)) {
-      origin.blocking = config->blocking != 0;  // "not set" is no zero
+    const auto& head = *reinterpret_cast<const ConfigHead*>(config);
+    if (head.has(offsetof(ConfigHead, blocking), sizeof head.blocking)) {
+      origin.blocking = head.blocking != 0;  // "not set" is no zero
     }
-    if (has_field(*config, offsetof(ncclConfig_t, commName), sizeof config->commName) && config->commName) {
-      origin.name = config->commName;
+    if (head.has(offsetof(ConfigHead, comm_name), sizeof head.comm_name) && head.comm_name) {
+      origin.name = head.comm_name;
     }
   }
   apply_environment(origin);
@@ -61,6 +57,7 @@ CommOrigin origin_of_part(ncclComm_t parent, const ncclConfig_t* config) {
 }
 
 ncclResult_t create_all(ncclComm_t* comms, int count, const int* devices) {
+  take_calls_of_new_objects();
   const ncclResult_t result = pass(real_nccl().comm_init_all, comms, count, devices);
   if (result != ncclSuccess) return result;
   for (int i = 0; i < count; ++i) Group::current().note_created_at_end(&comms[i], origin_of(nullptr));

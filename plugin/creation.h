@@ -6,6 +6,7 @@
 #include "plugin/boundary.h"
 #include "plugin/comm_state.h"
 #include "plugin/group.h"
+#include "plugin/late_binding.h"
 
 namespace sdp4bit {
 
@@ -24,6 +25,7 @@ ncclResult_t pass(Function function, Arguments... arguments) {
 template <typename Function, typename... Arguments>
 ncclResult_t create_part(ncclComm_t* comm, const CommOrigin& origin, Function function,
                          Arguments... arguments) {
+  take_calls_of_new_objects();
   const ncclResult_t result = pass(function, arguments...);
   if (result == ncclSuccess || result == ncclInProgress) Group::current().note_created_at_end(comm, origin);
   return result;

@@ -1,6 +1,7 @@
 // What happens at a call, and what waits for the outermost GroupEnd.
 #include "plugin/group.h"
 
+#include <array>
 #include <atomic>
 #include <utility>
 
@@ -12,6 +13,11 @@
 
 namespace sdp4bit {
 namespace {
+
+/// One for each copy of NCCL. Plain pointers: programs may call NCCL from their last destructors, when a
+/// thread_local object with a destructor is gone.
+thread_local std::array<Group*, kMostNcclCopies> groups_of_thread{};
+thread_local std::uint64_t groups_opened_by_thread = 0;
 
 std::uint64_t next_epoch() {
   static std::atomic<std::uint64_t> last{0};
@@ -42,22 +48,41 @@ OpKind op_kind(ncclRedOp_t op, ncclDataType_t type, const PreMulSum* user) {
 }  // namespace
 
 Group& Group::current() {
-  // Programs may call NCCL from their last destructors, when a thread_local object with a destructor is gone.
-  static thread_local Group* group = nullptr;
   struct Deleter {
-    ~Deleter() { delete std::exchange(group, nullptr); }
+    ~Deleter() {
+      for (Group*& group : groups_of_thread) delete std::exchange(group, nullptr);
+    }
   };
   static thread_local Deleter deleter;
+  const RealNccl& nccl = real_nccl();
+  Group*& group = groups_of_thread[nccl.index];
   if (!group) {
     (void)deleter;
     group = new Group;
+    group->nccl_ = &nccl;
   }
   return *group;
 }
 
+bool Group::is_open(const RealNccl& nccl) noexcept {
+  const Group* const group = groups_of_thread[nccl.index];
+  return group && group->depth_ > 0;
+}
+
+const RealNccl* Group::open_one() noexcept {
+  const Group* latest = nullptr;
+  for (const Group* const group : groups_of_thread) {
+    if (group && group->depth_ > 0 && (!latest || group->opened_ > latest->opened_)) latest = group;
+  }
+  return latest ? latest->nccl_ : nullptr;
+}
+
 ncclResult_t Group::start() {
   const ncclResult_t result = real_nccl().group_start();
-  if (result == ncclSuccess && depth_++ == 0) epoch_ = 0;
+  if (result == ncclSuccess && depth_++ == 0) {
+    epoch_ = 0;
+    opened_ = ++groups_opened_by_thread;
+  }
   return result;
 }
 

@@ -14,14 +14,20 @@
 #include "plugin/comm_state.h"
 #include "plugin/lockstep.h"
 #include "plugin/phased_call.h"
+#include "plugin/real_nccl.h"
 #include "plugin/reduce_scatter.h"
 
 namespace sdp4bit {
 
-/// One for each thread, like NCCL's own group state. A call outside of any group is a group of its own.
+/// One for each thread and copy of NCCL, like NCCL's own group state. A call outside of any group is a group
+/// of its own.
 class Group {
  public:
   [[nodiscard]] static Group& current();
+  /// Whether this thread has opened a group of that copy.
+  [[nodiscard]] static bool is_open(const RealNccl& nccl) noexcept;
+  /// The copy of which this thread has opened a group, the latest if there are several, or nullptr.
+  [[nodiscard]] static const RealNccl* open_one() noexcept;
 
   ncclResult_t start();
   ncclResult_t end();
@@ -69,8 +75,10 @@ class Group {
   ncclResult_t finish_outermost(const EndNatives& end_natives);
   void launch(bool in_progress);
 
+  const RealNccl* nccl_ = nullptr;  // whose groups these are
   int depth_ = 0;
-  std::uint64_t epoch_ = 0;  // of the open outermost group; 0: no call of ours came yet
+  std::uint64_t opened_ = 0;  // outermost groups of the thread are numbered, over all copies
+  std::uint64_t epoch_ = 0;   // of the open outermost group; 0: no call of ours came yet
   std::vector<Recorded> calls_;
   std::vector<Created> created_;
   std::vector<PhasedCall*> phased_;

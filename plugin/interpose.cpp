@@ -8,7 +8,9 @@
 //   both         phased_call.h, run by lockstep.cpp; kernels are behind kernels/launch.h and launch_weight.h
 //   agreement    handshake.cpp (what ranks say, and the verdict), agreement.cpp (how they hear it), topology.cpp
 //   state        comm_state.cpp (a communicator's), creation.cpp (where it came from), cuda_raii.h (its memory)
-//   around it    real_nccl.cpp (NCCL itself), options.cpp (what the user sets), log.cpp, stats.cpp, watchdog.cpp
+//   NCCL itself  real_nccl.cpp (its copies), route.cpp (which copy a call is for), loaded_object.cpp (ELF)
+//   coming late  late_binding.cpp (takes calls that are bound already), doors/ (what NCCL loads)
+//   around it    options.cpp (what the user sets), log.cpp, stats.cpp, watchdog.cpp
 // clang-format on
 //
 // Signatures are checked by the compiler against nccl.h. exports.map lists the same names.
@@ -26,7 +28,7 @@ using namespace sdp4bit;
 SDP4BIT_EXPORT ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count,
                                               ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
                                               cudaStream_t stream) {
-  return boundary([&] {
+  return boundary({.address = SDP4BIT_CALLER, .comm = comm}, [&] {
     return inside_nccl ? real_nccl().reduce_scatter(send, receive, count, type, op, comm, stream)
                        : Group::current().reduce_scatter(send, receive, count, type, op, comm, stream);
   });
@@ -34,51 +36,55 @@ SDP4BIT_EXPORT ncclResult_t ncclReduceScatter(const void* send, void* receive, s
 
 SDP4BIT_EXPORT ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type,
                                           ncclComm_t comm, cudaStream_t stream) {
-  return boundary([&] {
+  return boundary({.address = SDP4BIT_CALLER, .comm = comm}, [&] {
     return inside_nccl ? real_nccl().all_gather(send, receive, count, type, comm, stream)
                        : Group::current().all_gather(send, receive, count, type, comm, stream);
   });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclGroupStart() {
-  return boundary([&] { return inside_nccl ? real_nccl().group_start() : Group::current().start(); });
+  return boundary({.address = SDP4BIT_CALLER},
+                  [&] { return inside_nccl ? real_nccl().group_start() : Group::current().start(); });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclGroupEnd() {
-  return boundary([&] { return inside_nccl ? real_nccl().group_end() : Group::current().end(); });
+  return boundary({.address = SDP4BIT_CALLER, .ends_group = true},
+                  [&] { return inside_nccl ? real_nccl().group_end() : Group::current().end(); });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
-  return boundary([&] { return Group::current().simulate_end(info); });
+  return boundary({.address = SDP4BIT_CALLER, .ends_group = true},
+                  [&] { return Group::current().simulate_end(info); });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  return boundary(
-      [&] { return create(comm, origin_of(nullptr), real_nccl().comm_init_rank, ranks, id, rank); });
+  return boundary({.address = SDP4BIT_CALLER}, [&] {
+    return create(comm, origin_of(nullptr), real_nccl().comm_init_rank, ranks, id, rank);
+  });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                                    ncclConfig_t* config) {
-  return boundary([&] {
+  return boundary({.address = SDP4BIT_CALLER}, [&] {
     return create(comm, origin_of(config), real_nccl().comm_init_rank_config, ranks, id, rank, config);
   });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int id_count,
                                                      ncclUniqueId* ids, ncclConfig_t* config) {
-  return boundary([&] {
+  return boundary({.address = SDP4BIT_CALLER}, [&] {
     return create(comm, origin_of(config), real_nccl().comm_init_rank_scalable, ranks, rank, id_count, ids,
                   config);
   });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
-  return boundary([&] { return create_all(comms, count, devices); });
+  return boundary({.address = SDP4BIT_CALLER}, [&] { return create_all(comms, count, devices); });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* comm,
                                           ncclConfig_t* config) {
-  return boundary([&] {
+  return boundary({.address = SDP4BIT_CALLER, .comm = parent}, [&] {
     return create_part(comm, origin_of_part(parent, config), real_nccl().comm_split, parent, color, key, comm,
                        config);
   });
@@ -86,33 +92,35 @@ SDP4BIT_EXPORT ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key,
 
 SDP4BIT_EXPORT ncclResult_t ncclCommShrink(ncclComm_t parent, int* excluded, int excluded_count,
                                            ncclComm_t* comm, ncclConfig_t* config, int flags) {
-  return boundary([&] {
+  return boundary({.address = SDP4BIT_CALLER, .comm = parent}, [&] {
     return create_part(comm, origin_of_part(parent, config), real_nccl().comm_shrink, parent, excluded,
                        excluded_count, comm, config, flags);
   });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return boundary([&] { return pass(real_nccl().comm_finalize, comm); });
+  return boundary({.address = SDP4BIT_CALLER, .comm = comm},
+                  [&] { return pass(real_nccl().comm_finalize, comm); });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  return boundary([&] { return destroy(comm); });
+  return boundary({.address = SDP4BIT_CALLER, .comm = comm}, [&] { return destroy(comm); });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  return boundary([&] { return abort(comm); });
+  return boundary({.address = SDP4BIT_CALLER, .comm = comm}, [&] { return abort(comm); });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
-  return boundary([&] { return revoke(comm, flags); });
+  return boundary({.address = SDP4BIT_CALLER, .comm = comm}, [&] { return revoke(comm, flags); });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
                                                      ncclScalarResidence_t residence, ncclComm_t comm) {
-  return boundary([&] { return create_operator(op, scalar, type, residence, comm); });
+  return boundary({.address = SDP4BIT_CALLER, .comm = comm},
+                  [&] { return create_operator(op, scalar, type, residence, comm); });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-  return boundary([&] { return destroy_operator(op, comm); });
+  return boundary({.address = SDP4BIT_CALLER, .comm = comm}, [&] { return destroy_operator(op, comm); });
 }

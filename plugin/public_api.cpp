@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "plugin/late_binding.h"
+#include "plugin/log.h"
 #include "plugin/options.h"
 #include "plugin/stats.h"
 
@@ -59,4 +61,16 @@ SDP4BIT_EXPORT int sdp4bitGetCalls(const char* collective, uint64_t* all, uint64
   if (all) *all = sum;
   if (compressed) *compressed = stats.calls[static_cast<size_t>(Reason::compressed)].load();
   return 0;
+}
+
+SDP4BIT_EXPORT int sdp4bitTakeCalls(const char* door) {
+  try {
+    const std::string name = door ? door : "";
+    return take_calls(name == "net"        ? Door::net_plugin
+                      : name == "profiler" ? Door::profiler_plugin
+                                           : Door::program);
+  } catch (const std::exception& error) {
+    log_error("no calls are taken: %s", error.what());
+    return -1;
+  }
 }

@@ -1,7 +1,12 @@
-// The NCCL that the program uses: its profiling names (pncclX), looked up once.
+// The copies of NCCL that this process has loaded: their profiling names (pncclX), looked up once for each.
 #pragma once
 
 #include <nccl.h>
+
+#include <string>
+#include <vector>
+
+#include "plugin/nccl_versions.h"
 
 namespace sdp4bit {
 
@@ -33,9 +38,42 @@ struct RealNccl {
   decltype(&::ncclCommInitRankScalable) comm_init_rank_scalable = nullptr;  // 2.23
   decltype(&::ncclCommShrink) comm_shrink = nullptr;                        // 2.27
   decltype(&::ncclCommRevoke) comm_revoke = nullptr;                        // 2.28
+
+  std::string path;                // of the object that holds it
+  const void* identity = nullptr;  // LoadedObject::identity()
+  bool alone = true;   // the object is NCCL and nothing else, not a framework linked to it statically
+  unsigned index = 0;  // which copy of this process
 };
 
-/// Throws Error naming what is missing. Never looks at our own symbols.
+/// More copies than this in one process are refused.
+inline constexpr unsigned kMostNcclCopies = 8;
+
+/// The copy that the present call is for (WithNccl); outside of any call the one found first. Throws Error if
+/// there is none, naming what is missing. Never looks at our own symbols.
 const RealNccl& real_nccl();
+
+/// The copy that a call from this address would reach without us: what the loader binds it to.
+const RealNccl& nccl_reached_from(const void* caller);
+
+/// The copy, if only one was met so far, else null.
+[[nodiscard]] const RealNccl* only_nccl() noexcept;
+
+/// All copies that are loaded now. Those that cannot be used are named in the log, once.
+std::vector<const RealNccl*> loaded_nccls();
+
+/// While it lives, real_nccl() of this thread is `nccl`.
+class WithNccl {
+ public:
+  explicit WithNccl(const RealNccl& nccl) noexcept;
+  ~WithNccl();
+  WithNccl(const WithNccl&) = delete;
+  WithNccl& operator=(const WithNccl&) = delete;
+
+ private:
+  const RealNccl* before_;
+};
+
+/// 22809 as "2.28.9".
+[[nodiscard]] std::string version_text(int code);
 
 }  // namespace sdp4bit
