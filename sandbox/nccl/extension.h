@@ -52,8 +52,9 @@ typedef struct {
 /* Fills up to `capacity` records and returns how many there are. */
 size_t sandboxNcclGetCalls(sandboxNcclCall* records, size_t capacity);
 
-/* Flips the byte at `offset` of what the `count`-th receive from now on (1 = the next) writes in this process:
- * of a ncclRecv or of a collective that moves data (AllGather, Broadcast, AlltoAll, Gather, Scatter); 0: none.
+/* Flips the byte at `offset` of what the `count`-th receive from now on (1 = the next) writes in this
+ * process: of a ncclRecv or of a collective that moves data (AllGather, Broadcast, AlltoAll, Gather,
+ * Scatter); 0: none.
  */
 void sandboxNcclDamageReceive(uint64_t count, size_t offset);
 

@@ -12,8 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/nccl/extension.h"
-
 namespace way_in {
 
 constexpr int kDevices = 2;
