@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,44 @@ struct ReduceFinishCase : PhaseCase {
   std::size_t output_misalignment = 0;
   std::size_t bad_header_byte = sizeof(MessageHeader);
 };
+
+/// One case for each type, codec and count, with a group size and contents that change from case to case.
+template <typename Take>
+void for_each_sample(Take take) {
+  unsigned seed = 0;
+  for (const ElementType type : kTypes) {
+    for (const Codec& any_group : codecs(128)) {
+      for (const std::size_t count : kCounts) {
+        ++seed;
+        PhaseCase sample{.type = type, .codec = any_group, .count = count, .seed = seed};
+        sample.codec.group_size = kGroups[seed % std::size(kGroups)];
+        sample.content = kContents[seed % 3 == 0 ? 2 : seed % 4];
+        take(sample);
+      }
+    }
+  }
+}
+
+/// The full product of group sizes, types, codecs and counts.
+template <typename Take>
+void for_each_case(Take take) {
+  unsigned seed = 0;
+  for (const std::uint32_t group : kGroups) {
+    for (const ElementType type : kTypes) {
+      for (const Codec& codec : codecs(group)) {
+        for (const std::size_t count : kCounts) {
+          ++seed;
+          take(PhaseCase{.type = type,
+                         .codec = codec,
+                         .count = count,
+                         .misalignment = seed % 5 == 0 ? element_bytes(type) : 0,
+                         .content = kContents[seed % 4],
+                         .seed = seed});
+        }
+      }
+    }
+  }
+}
 
 /// Both run their phase and return the first difference, empty where there is none.
 std::string compare_quantize(const QuantizeCase& test);

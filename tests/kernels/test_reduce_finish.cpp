@@ -18,22 +18,14 @@ void require_equal(const ReduceFinishCase& test) {
 }  // namespace
 
 TEST_CASE("ReduceFinish.EqualsTheReferenceForEveryTypeCodecAndCount", "[sample]") {
-  unsigned seed = 0;
-  for (const ElementType type : kTypes) {
-    for (const Codec& any_group : codecs(128)) {
-      for (const std::size_t count : kCounts) {
-        ++seed;
-        ReduceFinishCase test{{.type = type, .codec = any_group, .count = count, .seed = seed}};
-        test.codec.group_size = kGroups[seed % std::size(kGroups)];
-        test.content = kContents[seed % 3 == 0 ? 2 : seed % 4];
-        test.from_partial = seed % 2 == 0;
-        test.in_place = seed / 2 % 2 == 0;
-        test.own_position = seed / 4 % 2;
-        test.out_factor = seed % 5 == 0 ? 1.0f / 3 : 1.0f;
-        require_equal(test);
-      }
-    }
-  }
+  for_each_sample([](const PhaseCase& sample) {
+    ReduceFinishCase test{sample};
+    test.from_partial = test.seed % 2 == 0;
+    test.in_place = test.seed / 2 % 2 == 0;
+    test.own_position = test.seed / 4 % 2;
+    test.out_factor = test.seed % 5 == 0 ? 1.0f / 3 : 1.0f;
+    require_equal(test);
+  });
 }
 
 TEST_CASE("ReduceFinish.AddsInRankOrderWhereverTheOwnRankStands", "[sample]") {
@@ -117,25 +109,17 @@ TEST_CASE("ReduceFinish.RefusesWhatCannotBe") {
 }
 
 TEST_CASE("ReduceFinish.FullProductEqualsTheReference", "[.slow]") {
-  unsigned seed = 0;
-  for (const std::uint32_t group : kGroups) {
-    for (const ElementType type : kTypes) {
-      for (const Codec& codec : codecs(group)) {
-        for (const std::size_t count : kCounts) {
-          for (const Content content : kContents) {
-            ++seed;
-            ReduceFinishCase test{
-                {.type = type, .codec = codec, .count = count, .content = content, .seed = seed}};
-            test.misalignment = seed % 5 == 0 ? element_bytes(type) : 0;
-            test.output_misalignment = seed % 7 == 0 ? element_bytes(type) : 0;
-            test.messages = seed % 4;
-            test.own_position = seed % (test.messages + 1);
-            test.from_partial = seed % 2 == 0;
-            test.in_place = seed % 3 == 0;
-            require_equal(test);
-          }
-        }
-      }
+  for_each_case([seed = 0u](const PhaseCase& each) mutable {
+    for (const Content content : kContents) {
+      ++seed;
+      ReduceFinishCase test{each};
+      test.content = content;
+      test.output_misalignment = seed % 7 == 0 ? element_bytes(test.type) : 0;
+      test.messages = seed % 4;
+      test.own_position = seed % (test.messages + 1);
+      test.from_partial = seed % 2 == 0;
+      test.in_place = seed % 3 == 0;
+      require_equal(test);
     }
-  }
+  });
 }

@@ -26,21 +26,13 @@ Codec received_codec(const Codec& codec, unsigned seed) {
 }  // namespace
 
 TEST_CASE("ReduceRequantize.EqualsTheReferenceForEveryTypeCodecAndCount", "[sample]") {
-  unsigned seed = 0;
-  for (const ElementType type : kTypes) {
-    for (const Codec& any_group : codecs(128)) {
-      for (const std::size_t count : kCounts) {
-        ++seed;
-        ReduceRequantizeCase test{{.type = type, .codec = any_group, .count = count, .seed = seed}};
-        test.codec.group_size = kGroups[seed % std::size(kGroups)];
-        test.content = kContents[seed % 3 == 0 ? 2 : seed % 4];
-        test.received_codec = received_codec(test.codec, seed);
-        test.own_node = seed % 2;
-        test.own_position = seed / 2 % 2;
-        require_equal(test);
-      }
-    }
-  }
+  for_each_sample([](const PhaseCase& sample) {
+    ReduceRequantizeCase test{sample};
+    test.received_codec = received_codec(test.codec, test.seed);
+    test.own_node = test.seed % 2;
+    test.own_position = test.seed / 2 % 2;
+    require_equal(test);
+  });
 }
 
 TEST_CASE("ReduceRequantize.AddsInRankOrderWhereverTheOwnRankStands", "[sample]") {
@@ -117,23 +109,13 @@ TEST_CASE("ReduceRequantize.RefusesWhatCannotBe") {
 }
 
 TEST_CASE("ReduceRequantize.FullProductEqualsTheReference", "[.slow]") {
-  unsigned seed = 0;
-  for (const std::uint32_t group : kGroups) {
-    for (const ElementType type : kTypes) {
-      for (const Codec& codec : codecs(group)) {
-        for (const std::size_t count : kCounts) {
-          ++seed;
-          ReduceRequantizeCase test{{.type = type, .codec = codec, .count = count, .seed = seed}};
-          test.content = kContents[seed % 4];
-          test.received_codec = received_codec(codec, seed);
-          test.misalignment = seed % 5 == 0 ? element_bytes(type) : 0;
-          test.peers = seed % 4;
-          test.own_position = seed % (test.peers + 1);
-          test.nodes = 1 + seed % 3;
-          test.own_node = seed % test.nodes;
-          require_equal(test);
-        }
-      }
-    }
-  }
+  for_each_case([](const PhaseCase& each) {
+    ReduceRequantizeCase test{each};
+    test.received_codec = received_codec(test.codec, test.seed);
+    test.peers = test.seed % 4;
+    test.own_position = test.seed % (test.peers + 1);
+    test.nodes = 1 + test.seed % 3;
+    test.own_node = test.seed % test.nodes;
+    require_equal(test);
+  });
 }
