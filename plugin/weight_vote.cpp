@@ -93,15 +93,9 @@ void VotedCall::launch_vote(const Step& step) {
 /// The one place where the host waits for the present call: what the option asks for. All votes of the group
 /// are under way on every rank.
 void VotedCall::read_vote(const Step& step) {
-  const RecordLayout layout = layout_of(plan_);
-  std::byte* const workspace = step.workspace.data();
-  check(set_entries({.chunk = plan_.shard,
-                     .records = workspace + layout.all,
-                     .ranks = plan_.comm->ranks,
-                     .all_ready = reinterpret_cast<std::uint32_t*>(workspace + layout.all_ready),
-                     .words = votes_,
-                     .error = plan_.comm->error_flag()},
-                    step.stream));
+  SetEntriesArgs answer = votes_received(step);
+  answer.words = votes_;
+  check(set_entries(answer, step.stream));
   wait_bounded(
       *plan_.comm,
       [&] { return __atomic_load_n(&votes_->number, __ATOMIC_ACQUIRE) == plan_.shard.class_call + 1; },
@@ -111,19 +105,23 @@ void VotedCall::read_vote(const Step& step) {
 }
 
 void VotedCall::launch_entries(const Step& step) {
+  SetEntriesArgs entries = votes_received(step);
+  entries.senders = plan_.tables->device_holdings();
+  entries.sender_count = static_cast<std::uint32_t>(plan_.tables->holdings.size());
+  entries.receive = plan_.args.receive;
+  entries.ledger = plan_.ledger;
+  entries.words = plan_.words;
+  check(set_entries(entries, step.stream));
+}
+
+SetEntriesArgs VotedCall::votes_received(const Step& step) const {
   const RecordLayout layout = layout_of(plan_);
   std::byte* const workspace = step.workspace.data();
-  check(set_entries({.chunk = plan_.shard,
-                     .records = workspace + layout.all,
-                     .ranks = plan_.comm->ranks,
-                     .all_ready = reinterpret_cast<std::uint32_t*>(workspace + layout.all_ready),
-                     .senders = plan_.tables->device_holdings(),
-                     .sender_count = static_cast<std::uint32_t>(plan_.tables->holdings.size()),
-                     .receive = plan_.args.receive,
-                     .ledger = plan_.ledger,
-                     .words = plan_.words,
-                     .error = plan_.comm->error_flag()},
-                    step.stream));
+  return {.chunk = plan_.shard,
+          .records = workspace + layout.all,
+          .ranks = plan_.comm->ranks,
+          .all_ready = reinterpret_cast<std::uint32_t*>(workspace + layout.all_ready),
+          .error = plan_.comm->error_flag()};
 }
 
 }  // namespace sdp4bit

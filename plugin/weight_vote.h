@@ -36,6 +36,7 @@ class VotedCall final : public PhasedCall {
   void launch_vote(const Step& step);
   void read_vote(const Step& step);
   void launch_entries(const Step& step);
+  [[nodiscard]] SetEntriesArgs votes_received(const Step& step) const;
 
   DifferencePlan plan_;
   DifferenceCall difference_;
