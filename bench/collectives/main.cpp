@@ -16,7 +16,7 @@ void run_rank(const Options& options) {
   const RankIdentity identity = identify_rank();
   const Session session(options.id_file, identity);
   const bool prints = session.rank() == 0;
-  if (prints) print_header(options, session.ranks());
+  if (prints) print_header(options, session.ranks(), session.nodes());
   for (const Collective collective : options.collectives) {
     const bool reduces = collective == Collective::kReduceScatter;
     const auto reductions = reduces ? options.reductions : std::vector{Reduction::kNone};

@@ -76,9 +76,9 @@ Measurement measure(const Case& which, const Options& options, const Session& se
   if (traffic_before) {
     measurement.bytes_in_node = sums[1];
     measurement.bytes_between_nodes = sums[2];
-    if (options.nodes > 1 && measurement.count > 0) {
+    if (session.nodes() > 1 && measurement.count > 0) {
       measurement.bits_between_nodes =
-          8 * sums[2] / static_cast<double>(measurement.count) / (options.nodes - 1);
+          8 * sums[2] / static_cast<double>(measurement.count) / (session.nodes() - 1);
     }
   }
   if (options.check) add_errors(*experiment, session, measurement);

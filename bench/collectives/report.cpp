@@ -76,10 +76,10 @@ void print_json_row(const Measurement& m) {
       yes_or_no(m.ranks_agree, "true", "false", "null").c_str());
 }
 
-void print_table_header(const Options& options, int ranks) {
-  std::printf("# collectives: %d ranks on %d node%s, NCCL %s, %d calls after %d, seed %llu\n", ranks,
-              options.nodes, options.nodes == 1 ? "" : "s", nccl_version().c_str(), options.iterations,
-              options.warmup, static_cast<unsigned long long>(options.seed));
+void print_table_header(const Options& options, int ranks, int nodes) {
+  std::printf("# collectives: %d ranks on %d node%s, NCCL %s, %d calls after %d, seed %llu\n", ranks, nodes,
+              nodes == 1 ? "" : "s", nccl_version().c_str(), options.iterations, options.warmup,
+              static_cast<unsigned long long>(options.seed));
   std::printf(
       "# wire: bytes that a rank sends in a call, and bits between nodes per element of count and other "
       "node\n");
@@ -97,8 +97,8 @@ void print_table_header(const Options& options, int ranks) {
 
 }  // namespace
 
-void print_header(const Options& options, int ranks) {
-  if (options.format == Format::kTable) print_table_header(options, ranks);
+void print_header(const Options& options, int ranks, int nodes) {
+  if (options.format == Format::kTable) print_table_header(options, ranks, nodes);
   if (options.format == Format::kCsv) {
     std::puts(
         "collective,size,count,type,redop,in_place,time_us,algbw_gbps,busbw_gbps,bytes_in_node,"

@@ -6,7 +6,7 @@
 
 namespace collectives {
 
-void print_header(const Options& options, int ranks);
+void print_header(const Options& options, int ranks, int nodes);
 void print_row(const Measurement& measurement, Format format);
 
 }  // namespace collectives

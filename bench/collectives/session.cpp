@@ -2,15 +2,39 @@
 #include "session.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
 #include <stdexcept>
+#include <vector>
 
 #include "check.h"
 #include "sandbox/nccl/extension.h"
 
 namespace collectives {
+
+namespace {
+
+// Of this rank's host; a whole number that a double holds exactly.
+double host_number() {
+  std::string text;
+  if (const char* id = std::getenv("NCCL_HOSTID")) {
+    text = id;
+  } else {
+    std::array<char, 256> name{};
+    (void)gethostname(name.data(), name.size() - 1);
+    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), text);
+    text += name.data();
+  }
+  return static_cast<double>(std::hash<std::string>{}(text) >> 12);
+}
+
+}  // namespace
 
 DeviceBuffer::DeviceBuffer(std::size_t bytes) : size_(bytes) {
   // One byte where none is asked for, so that an empty buffer has an address too.
@@ -43,6 +67,7 @@ Session::Session(const std::string& id_file, const RankIdentity& identity) : ide
   check(ncclCommInitRank(&communicator_, identity.ranks, id, identity.rank));
   if (identity.rank == 0)
     std::filesystem::remove(id_file);  // all have read it, or there were no communicator
+  nodes_ = count_nodes();
 }
 
 Session::~Session() {
@@ -73,6 +98,13 @@ void Session::reduce(std::span<double> values, ncclRedOp_t operation) const {
   check(ncclAllReduce(buffer.data(), buffer.data(), values.size(), ncclFloat64, operation, communicator_,
                       stream_));
   download(std::as_writable_bytes(values), buffer.data());
+}
+
+int Session::count_nodes() const {
+  std::vector<double> hosts(static_cast<std::size_t>(ranks()));
+  hosts[static_cast<std::size_t>(rank())] = host_number();
+  sum(hosts);
+  return static_cast<int>(std::set<double>(hosts.begin(), hosts.end()).size());
 }
 
 void Session::barrier() const {

@@ -48,6 +48,8 @@ class Session {
 
   int rank() const { return identity_.rank; }
   int ranks() const { return identity_.ranks; }
+  // Told apart as NCCL does: by NCCL_HOSTID, else by host name and boot id.
+  int nodes() const { return nodes_; }
   ncclComm_t communicator() const { return communicator_; }
   cudaStream_t stream() const { return stream_; }
 
@@ -63,10 +65,12 @@ class Session {
 
  private:
   void reduce(std::span<double> values, ncclRedOp_t operation) const;
+  int count_nodes() const;
 
   RankIdentity identity_;
   cudaStream_t stream_ = nullptr;
   ncclComm_t communicator_ = nullptr;
+  int nodes_ = 1;
 };
 
 }  // namespace collectives
