@@ -250,10 +250,11 @@ TEST_CASE("Agreement.AnAbortEndsAWaitForAPeerThatNeverComes") {
           const auto start = std::chrono::steady_clock::now();
           check(ncclCommAbort(rank.comm));
           caller.join();
-          expect(std::chrono::steady_clock::now() - start < std::chrono::seconds(10), "soon");
+          // The peer's own abort, which would end the wait too, is later.
+          expect(std::chrono::steady_clock::now() - start < std::chrono::seconds(3), "soon");
           expect(last != ncclSuccess, "the waiting call says that it failed");
         } else {
-          std::this_thread::sleep_for(std::chrono::seconds(2));
+          std::this_thread::sleep_for(std::chrono::seconds(6));
           check(ncclCommAbort(rank.comm));
         }
         rank.comm = nullptr;
