@@ -27,24 +27,24 @@ class InsideNccl {
 };
 
 /// The body of every entry: works with the copy of NCCL that the call is for, never throws, always logs what
-/// it turns into a result.
+/// it turns into a result, with the call's name.
 template <typename Body>
-ncclResult_t boundary(const Caller& caller, Body&& body) noexcept {
+ncclResult_t boundary(const Caller& caller, Body&& body, const char* entry = __builtin_FUNCTION()) noexcept {
   try {
     // What NCCL calls while we call it is for the copy at work.
     const WithNccl nccl(inside_nccl ? real_nccl() : nccl_for(caller));
     return body();
   } catch (const Error& error) {
-    log_error("%s", error.what());
+    log_error("%s: %s", entry, error.what());
     return error.result();
   } catch (const std::bad_alloc&) {
-    log_error("no host memory left");
+    log_error("%s: no host memory left", entry);
     return ncclSystemError;
   } catch (const std::exception& error) {
-    log_error("%s", error.what());
+    log_error("%s: %s", entry, error.what());
     return ncclInternalError;
   } catch (...) {
-    log_error("an exception of unknown type");
+    log_error("%s: an exception of unknown type", entry);
     return ncclInternalError;
   }
 }

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "kernels/launch_weight.h"
 #include "plugin/cuda_raii.h"
+#include "plugin/ring.h"
 #include "plugin/weight_class.h"
 
 namespace sdp4bit {
@@ -40,15 +40,15 @@ class CallQueue {
 
  private:
   struct Entry {
-    std::uint64_t call;
-    CallWords* words;
+    std::uint64_t call = 0;
+    CallWords* words = nullptr;
   };
   [[nodiscard]] const Entry& entry(std::uint64_t call) const;
   void reuse_skipped();
 
   WordsPool& pool_;
-  std::deque<Entry> entries_;  // neighbours in call number
-  std::deque<Entry> skipped_;  // possibly still under way
+  Ring<Entry> entries_;  // neighbours in call number
+  Ring<Entry> skipped_;  // possibly still under way
 };
 
 }  // namespace sdp4bit

@@ -107,9 +107,10 @@ const PreMulSum* CommState::find_operator(ncclRedOp_t op) const {
 
 void note_created(ncclComm_t handle, CommOrigin origin) {
   Registry& all = registry();
+  Entry entry{.origin = std::move(origin), .state = nullptr, .nccl = &real_nccl()};
   const std::unique_lock lock(all.mutex);
-  // Replaces what is left of a communicator of the same address that went unseen.
-  all.entries[handle] = {.origin = std::move(origin), .state = nullptr, .nccl = &real_nccl()};
+  // What is left of a communicator of the same address that went unseen is dropped outside of the lock.
+  std::swap(all.entries[handle], entry);
 }
 
 const RealNccl* nccl_of(ncclComm_t handle) {

@@ -38,13 +38,19 @@ const char* result_name(ncclResult_t result) noexcept {
 
 void check(cudaError_t error, const char* file, int line) {
   if (error == cudaSuccess) return;
-  throw Error(ncclUnhandledCudaError,
-              place(file, line) + ": " + cudaGetErrorName(error) + " (" + cudaGetErrorString(error) + ")");
+  const char* const advice =
+      error == cudaErrorMemoryAllocation
+          ? "free device memory, or set SDP4BIT_WORKSPACE or SDP4BIT_WEIGHT_MEMORY lower"
+          : "an earlier kernel or copy of the program may be the cause: CUDA_LAUNCH_BLOCKING=1 finds it";
+  throw Error(ncclUnhandledCudaError, std::string("CUDA answered ") + cudaGetErrorName(error) + " (" +
+                                          cudaGetErrorString(error) + ") at " + place(file, line) + "; " +
+                                          advice);
 }
 
 void check(ncclResult_t result, const char* file, int line) {
   if (result == ncclSuccess || result == ncclInProgress) return;
-  throw Error(result, place(file, line) + ": NCCL returned " + result_name(result));
+  throw Error(result, std::string("NCCL answered ") + result_name(result) + " at " + place(file, line) +
+                          "; NCCL_DEBUG=WARN shows its reason");
 }
 
 }  // namespace sdp4bit

@@ -134,26 +134,28 @@ ncclResult_t Group::reduce_scatter(const void* send, void* receive, std::size_t 
   std::shared_ptr<CommState> comm = find_comm(handle);
   if (!comm) return pass_on();
   const LogScope scope(comm->subject());
-  const PreMulSum* const user = comm->find_operator(op);
-  const CallFacts facts{.collective = Collective::reduce_scatter,
-                        .count = count,
-                        .type = type,
-                        .op = op_kind(op, type, user),
-                        .capturing = is_capturing(stream)};
-  Recorded call;
-  call.collective = Collective::reduce_scatter;
-  call.reduce_scatter = {send, receive, count, type, op, facts.op, user ? *user : PreMulSum{}, stream};
-  call.reason = classify(*comm, facts);
-  if (call.reason == Reason::compressed && gradient_chunk_length(count, comm->topology, config()) == 0) {
-    call.reason = Reason::workspace_too_small;
-    static Once once;  // the line that says "works" would mislead without this one
-    if (once.first()) {
-      log_warn("SDP4BIT_WORKSPACE of %llu bytes holds no chunk of a ReduceScatter: such calls stay native",
-               static_cast<unsigned long long>(config().workspace));
+  return recording(*comm, [&] {
+    const PreMulSum* const user = comm->find_operator(op);
+    const CallFacts facts{.collective = Collective::reduce_scatter,
+                          .count = count,
+                          .type = type,
+                          .op = op_kind(op, type, user),
+                          .capturing = is_capturing(stream)};
+    Recorded call;
+    call.collective = Collective::reduce_scatter;
+    call.reduce_scatter = {send, receive, count, type, op, facts.op, user ? *user : PreMulSum{}, stream};
+    call.reason = classify(*comm, facts);
+    if (call.reason == Reason::compressed && gradient_chunk_length(count, comm->topology, config()) == 0) {
+      call.reason = Reason::workspace_too_small;
+      static Once once;  // the line that says "works" would mislead without this one
+      if (once.first()) {
+        log_warn("SDP4BIT_WORKSPACE of %llu bytes holds no chunk of a ReduceScatter: such calls stay native",
+                 static_cast<unsigned long long>(config().workspace));
+      }
     }
-  }
-  call.comm = std::move(comm);
-  return take(std::move(call), facts, pass_on);
+    call.comm = std::move(comm);
+    return take(std::move(call), facts, pass_on);
+  });
 }
 
 ncclResult_t Group::all_gather(const void* send, void* receive, std::size_t count, ncclDataType_t type,
@@ -166,19 +168,42 @@ ncclResult_t Group::all_gather(const void* send, void* receive, std::size_t coun
   std::shared_ptr<CommState> comm = find_comm(handle);
   if (!comm) return pass_on();
   const LogScope scope(comm->subject());
-  const CallFacts facts{
-      .collective = Collective::all_gather, .count = count, .type = type, .capturing = is_capturing(stream)};
-  Recorded call;
-  call.collective = Collective::all_gather;
-  call.all_gather = {send, receive, count, type, stream};
-  call.reason = classify(*comm, facts);
-  if (call.reason == Reason::compressed) {
-    call.gather = comm->weights->decide(call.all_gather, epoch_);
-    call.tracked = true;
-    if (call.gather != GatherKind::difference) call.reason = Reason::weight_native;
+  return recording(*comm, [&] {
+    const CallFacts facts{.collective = Collective::all_gather,
+                          .count = count,
+                          .type = type,
+                          .capturing = is_capturing(stream)};
+    Recorded call;
+    call.collective = Collective::all_gather;
+    call.all_gather = {send, receive, count, type, stream};
+    call.reason = classify(*comm, facts);
+    if (call.reason == Reason::compressed) {
+      call.gather = comm->weights->decide(call.all_gather, epoch_);
+      call.tracked = true;
+      if (call.gather != GatherKind::difference) call.reason = Reason::weight_native;
+    }
+    call.comm = std::move(comm);
+    return take(std::move(call), facts, pass_on);
+  });
+}
+
+/// As in NCCL, a call that fails in an open group is an error of the whole group. What this rank would have
+/// sent for it never comes: the communicator must not go on as if it had.
+template <typename Body>
+ncclResult_t Group::recording(CommState& comm, const Body& body) {
+  const auto remember = [&](ncclResult_t result) {
+    if (comm.agreement == Agreement::on) comm.failed.store(true);
+    if (depth_ > 0) error_ = result;
+  };
+  try {
+    return body();
+  } catch (const Error& error) {
+    remember(error.result());
+    throw;
+  } catch (...) {
+    remember(ncclInternalError);
+    throw;
   }
-  call.comm = std::move(comm);
-  return take(std::move(call), facts, pass_on);
 }
 
 /// The decision, after what the first call of a group on a communicator brings about.
@@ -235,15 +260,26 @@ ncclResult_t Group::finish_outermost(const EndNatives& end_natives) {
   for (const Created& created : created_) {
     if (*created.handle) note_created(*created.handle, created.origin);
   }
+  if (error_ != ncclSuccess) {
+    fail_all();
+    throw Error(
+        error_,
+        "a call of this group failed before its end (the log names it): nothing of the group is compressed");
+  }
   try {
     launch(result == ncclInProgress);
   } catch (...) {
-    for (const Recorded& call : calls_) {
-      if (call.comm->agreement != Agreement::off) call.comm->failed.store(true);
-    }
+    fail_all();
     throw;
   }
   return result;
+}
+
+/// This rank left its peers alone with the calls of the group: it must not go on as if it had not.
+void Group::fail_all() {
+  for (const Recorded& call : calls_) {
+    if (call.comm->agreement != Agreement::off) call.comm->failed.store(true);
+  }
 }
 
 void Group::launch(bool in_progress) {
@@ -300,6 +336,7 @@ Group::Clearing::~Clearing() {
   group_.created_.clear();
   for (std::size_t i = 0; i < group_.gradient_calls_used_; ++i) group_.gradient_calls_[i].clear();
   group_.gradient_calls_used_ = 0;
+  group_.error_ = ncclSuccess;
   group_.epoch_ = 0;
 }
 

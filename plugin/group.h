@@ -68,17 +68,21 @@ class Group {
     bool outermost_;
   };
 
+  template <typename Body>
+  ncclResult_t recording(CommState& comm, const Body& body);
   Reason classify(CommState& comm, const CallFacts& facts);
   template <typename PassOn>
   ncclResult_t take(Recorded call, const CallFacts& facts, const PassOn& pass_on);
   template <typename EndNatives>
   ncclResult_t finish_outermost(const EndNatives& end_natives);
   void launch(bool in_progress);
+  void fail_all();
 
   const RealNccl* nccl_ = nullptr;  // whose groups these are
   int depth_ = 0;
-  std::uint64_t opened_ = 0;  // outermost groups of the thread are numbered, over all copies
-  std::uint64_t epoch_ = 0;   // of the open outermost group; 0: no call of ours came yet
+  std::uint64_t opened_ = 0;          // outermost groups of the thread are numbered, over all copies
+  std::uint64_t epoch_ = 0;           // of the open outermost group; 0: no call of ours came yet
+  ncclResult_t error_ = ncclSuccess;  // of a call of ours that failed in the open group
   std::vector<Recorded> calls_;
   std::vector<Created> created_;
   std::vector<PhasedCall*> phased_;

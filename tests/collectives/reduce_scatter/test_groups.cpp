@@ -1,4 +1,6 @@
 // Groups, streams, communicators, devices and threads: however calls are issued, each gives the same bits.
+#include <sandbox/cudart/extension.h>
+
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -257,6 +259,42 @@ TEST_CASE("Groups.SeveralCommunicatorsInOneGroup") {
   const auto grouped = run(true), single = run(false);
   for (std::size_t rank = 0; rank < grouped.size(); ++rank)
     CHECK(grouped[rank].result == single[rank].result);
+}
+
+TEST_CASE("Groups.ACallThatFailsInsideFailsTheGroupAndRunsNothingOfIt") {
+  const auto outcomes =
+      run_cluster({.node_of = even_nodes(2, 1), .environment = kAll}, [](RankContext& rank) {
+        ncclComm_t broken = nullptr;
+        check(ncclCommSplit(rank.comm, 0, rank.rank, &broken, nullptr));
+        engage(rank);
+        const Call call({.count = 100}, rank.rank, rank.ranks);
+        for (int i = 0; i < 3; ++i) call.issue(broken, rank.stream);
+        // The fourth call reads the agreement; without memory it fails, and goes on failing.
+        sandboxFailAllocation(0, 1);
+        const DeviceBytes send(Bytes(800, std::byte{1})), untouched(Bytes(400, std::byte{7}));
+        expect(ncclReduceScatter(send.data(), untouched.data(), 100, ncclFloat32, ncclSum, broken,
+                                 rank.stream) != ncclSuccess,
+               "no memory");
+        sandboxFailAllocation(0, 0);
+
+        check(ncclGroupStart());
+        check(ncclReduceScatter(send.data(), untouched.data(), 100, ncclFloat32, ncclSum, rank.comm,
+                                rank.stream));
+        expect(ncclReduceScatter(send.data(), untouched.data(), 100, ncclFloat32, ncclSum, broken,
+                                 rank.stream) != ncclSuccess,
+               "a call on the broken communicator");
+        expect(ncclGroupEnd() != ncclSuccess, "the group fails with it");
+        check(cudaStreamSynchronize(rank.stream));
+        expect(untouched.read() == Bytes(400, std::byte{7}), "nothing of the group ran");
+        expect(ncclReduceScatter(send.data(), untouched.data(), 100, ncclFloat32, ncclSum, rank.comm,
+                                 rank.stream) != ncclSuccess,
+               "its other communicator is out of step too");
+        check(ncclGroupStart());
+        check(ncclGroupEnd());
+      });
+  CHECK(failures(outcomes) == "");
+  CHECK(outcomes[0].log.find("ncclGroupEnd: a call of this group failed before its end") !=
+        std::string::npos);
 }
 
 TEST_CASE("Groups.ACommunicatorCanBeMadeAndDestroyedOverAndOver") {
