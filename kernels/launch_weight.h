@@ -101,8 +101,10 @@ struct SealDifferenceArgs {
   const GroupMaxima* maxima = nullptr;
   WeightSums* sums = nullptr;  // zero before the first chunk
   std::uint32_t slot = 0;
-  std::uint32_t sender = 0;  // rank in the communicator
-  Draw draw = {};            // without a counter: 0
+  std::uint32_t sender = 0;                  // rank in the communicator
+  std::uint32_t flags = 0;                   // kOwnReplica, where the host knows it
+  const std::uint32_t* own_flags = nullptr;  // device: Probe::flags, or nullptr
+  Draw draw = {};                            // without a counter: 0
   std::byte* message = nullptr;
   std::byte* staged_header = nullptr;  // a second copy, for the exchange in the node; may be nullptr
 };

@@ -37,7 +37,9 @@ __global__ void __launch_bounds__(kSumThreads)
     const WeightSums sums{args.sums->difference + chunk_sums.difference,
                           args.sums->weight + chunk_sums.weight};
     *args.sums = sums;
-    if (chunk.offset + chunk.count == chunk.shard) flags = size_flags(sums.difference, sums.weight);
+    if (chunk.offset + chunk.count == chunk.shard) {
+      flags = size_flags(sums.difference, sums.weight) | args.flags | (args.own_flags ? *args.own_flags : 0u);
+    }
   }
   MessageHeader header = weight_header(MessageKind::weight_difference, chunk, args.sender, args.slot, flags);
   header.draw = args.draw.counter ? *args.draw.counter + args.draw.offset : 0;

@@ -14,6 +14,7 @@ namespace sdp4bit {
 cudaError_t load_difference();
 cudaError_t load_draw();
 cudaError_t load_ledger();
+cudaError_t load_probe();
 cudaError_t load_quantize();
 cudaError_t load_reduce_finish();
 cudaError_t load_reduce_requantize();

@@ -131,7 +131,8 @@ void seal_difference(const SealDifferenceArgs& args) {
     args.sums->difference += sums.difference;
     args.sums->weight += sums.weight;
     if (chunk.offset + chunk.count == chunk.shard) {
-      flags = size_flags(args.sums->difference, args.sums->weight);
+      flags = size_flags(args.sums->difference, args.sums->weight) | args.flags |
+              (args.own_flags ? *args.own_flags : 0u);
     }
   }
   MessageHeader header = weight_header(MessageKind::weight_difference, chunk, args.sender, args.slot, flags);

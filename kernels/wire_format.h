@@ -50,11 +50,13 @@ enum class MessageKind : std::uint16_t {
 
 /// What a weight message or record says about its sender's shard and memory.
 enum WeightFlag : std::uint32_t {
-  kSeen = 1,      // the sender knows this slot from an earlier call
-  kSmall = 2,     // sum of group maxima of |difference| <= 1/16 of that of |weights|
-  kJump = 4,      // ... > 1/4
-  kReady = 8,     // the sender holds its part of the ledger
-  kRefused = 16,  // ... and never will: no memory, or beyond its bound
+  kSeen = 1,         // the sender knows this slot from an earlier call
+  kSmall = 2,        // sum of group maxima of |difference| <= 1/16 of that of |weights|
+  kJump = 4,         // ... > 1/4
+  kReady = 8,        // the sender holds its part of the ledger
+  kRefused = 16,     // ... and never will: no memory, or beyond its bound
+  kOwnReplica = 32,  // nothing is lost if the sender's own shard becomes what the others hold
+  kOwnMaster = 64,   // the sender's own shard is the program's master copy: it must stay exact
 };
 
 struct MessageHeader {

@@ -34,12 +34,23 @@ const char* type_name(ElementType type) {
   return type == ElementType::bfloat16 ? "bf16" : type == ElementType::float16 ? "fp16" : "fp32";
 }
 
+OwnSlices own_slices_of(OwnShard option) {
+  return option == OwnShard::automatic ? OwnSlices::unknown
+         : option == OwnShard::exact   ? OwnSlices::exact
+                                       : OwnSlices::replica;
+}
+
+bool is_in_place(const AllGatherArgs& call, const CommState& comm, ElementType type) {
+  return call.send ==
+         static_cast<const std::byte*>(call.receive) + comm.rank * call.count * element_bytes(type);
+}
+
 /// All gathers of one count and type on a communicator.
 struct GatherClass {
   GatherClass(std::uint32_t class_number, const LedgerShape& ledger_shape, WordsPool& pool)
       : number(class_number),
         shape(ledger_shape),
-        machine(config().weight_refresh),
+        machine(config().weight_refresh, own_slices_of(config().own_shard)),
         ledger(ledger_shape),
         queue(pool) {}
 
@@ -51,6 +62,8 @@ struct GatherClass {
   std::uint64_t calls = 0;  // enrolled so far
   std::uint64_t epoch = 0;  // the outermost group that `kind` holds for
   GatherKind kind = GatherKind::native_and_record;
+  ProbeSchedule probes;
+  bool in_place = false;      // some call was
   bool wants_ledger = false;  // S was agreed, memory was not asked for yet
   bool has_jumped = false;
 };
@@ -92,6 +105,7 @@ struct WeightState::Impl {
   void wait_for(const CallQueue& queue, std::uint64_t call);
   void advance(GatherClass& gathers);
   void follow(GatherClass& gathers, WeightEvent event);
+  static void say_own_slices(const GatherClass& gathers);
   void allocate_ledger(GatherClass& gathers);
   [[nodiscard]] std::uint64_t ledger_bound() const;
   [[nodiscard]] WeightChunk shard_of(const GatherClass& gathers) const;
@@ -151,7 +165,11 @@ void WeightState::Impl::wait_for(const CallQueue& queue, std::uint64_t call) {
   const auto reached = [&] {
     if (queue.arrived(call)) return true;
     if (!comm.last_use.finished() || queue.arrived(call)) return false;
-    throw Error(ncclInternalError, "an earlier AllGather ended without a word");
+    throw Error(ncclInternalError,
+                "an earlier AllGather of this communicator ended without its record: a kernel of it failed, "
+                "or memory of "
+                "sdp4bit was overwritten; compute-sanitizer, or SDP4BIT_COLLECTIVES=reduce_scatter to go on "
+                "without it");
   };
   wait_bounded(comm, reached, "what an earlier AllGather said");
 }
@@ -164,7 +182,9 @@ void WeightState::Impl::advance(GatherClass& gathers) {
     read.push_back(gathers.queue.read(call));
     if (config().weight_vote) read.back().any_jump = false;  // it went native at once
   }
+  const OwnSlices own_before = gathers.machine.own_slices();
   const WeightDecision decision = gathers.machine.decide(gathers.calls, read);
+  if (gathers.machine.own_slices() != own_before) say_own_slices(gathers);
   gathers.queue.skip_to(gathers.machine.words_begin());
   follow(gathers, decision.event);
   switch (decision.kind) {
@@ -178,6 +198,14 @@ void WeightState::Impl::advance(GatherClass& gathers) {
       gathers.kind = GatherKind::difference;
       break;
   }
+}
+
+void WeightState::Impl::say_own_slices(const GatherClass& gathers) {
+  log_info("AllGather of %zu %s per rank, call %llu: %s", gathers.shape.count, type_name(gathers.shape.type),
+           static_cast<unsigned long long>(gathers.calls),
+           gathers.machine.own_slices() == OwnSlices::exact
+               ? "own shards are the optimizer's master copies and stay exact"
+               : "own shards are written from masters elsewhere: owners store what the others hold");
 }
 
 void WeightState::Impl::follow(GatherClass& gathers, WeightEvent event) {
@@ -275,6 +303,12 @@ PhasedCall* WeightState::Impl::enroll_record(GatherClass& gathers, const AllGath
     const RelaxedCapture relaxed;
     sample = ledger.take_sample(found.slot, found.seen);
   }
+  const bool in_place = is_in_place(args, comm, gathers.shape.type);
+  gathers.in_place = gathers.in_place || in_place;
+  const ProbeSchedule::Visit visit =
+      ledger.probe()
+          ? gathers.probes.visit(gathers.calls, found.slot, ledger.slots(), found.seen && in_place, false)
+          : ProbeSchedule::Visit{};
   RecordCall& record = records.next();
   record.set({.comm = &comm,
               .tables = &ledger_tables,
@@ -287,6 +321,7 @@ PhasedCall* WeightState::Impl::enroll_record(GatherClass& gathers, const AllGath
                        (ledger.refused() ? kRefused : 0u),
               .compares = compares,
               .sample = sample,
+              .answers_probe = visit.answer,
               .words = gathers.queue.add(gathers.calls)});
   ++gathers.calls;
   return &record;
@@ -295,7 +330,6 @@ PhasedCall* WeightState::Impl::enroll_record(GatherClass& gathers, const AllGath
 /// With a ledger to vote on: each gather is voted on first.
 PhasedCall* WeightState::Impl::enroll_difference(DifferencePlan plan, const Ledger* voted) {
   plan.comm = &comm;
-  plan.replica = config().own_shard != OwnShard::exact;
   const std::size_t bytes = plan.args.count * element_bytes(plan.shard.type) * (comm.ranks - 1);
   if (voted) {
     CallWords* const answer = words.take();
@@ -358,7 +392,8 @@ PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std:
                         .type = type,
                         .place_count = static_cast<std::uint32_t>(tables.holdings.size()),
                         .own_place = tables.own_place,
-                        .group_size = config().weight_group},
+                        .group_size = config().weight_group,
+                        .probes = config().own_shard == OwnShard::automatic},
             impl_->words);
         gathers->epoch = epoch;
       }
@@ -376,10 +411,19 @@ PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std:
                                                .count = call.count,
                                                .class_number = kDirectClass,
                                                .class_call = impl_->direct_calls++},
-                                     .args = call},
+                                     .args = call,
+                                     .replica = config().own_shard == OwnShard::replica},
                                     nullptr);
   }
-  const std::uint32_t slot = gathers->ledger.find_slot(call.receive).slot;
+  const auto [slot, known] = gathers->ledger.find_slot(call.receive);
+  const OwnSlices own = gathers->machine.own_slices();
+  const bool in_place = is_in_place(call, impl_->comm, type);
+  gathers->in_place = gathers->in_place || in_place;
+  Probe* const probe = gathers->ledger.probe();
+  const ProbeSchedule::Visit visit =
+      probe ? gathers->probes.visit(gathers->calls, slot, gathers->ledger.slots(), known && in_place,
+                                    in_place && own == OwnSlices::unknown)
+            : ProbeSchedule::Visit{};
   const WeightChunk shard = impl_->shard_of(*gathers);
   CallWords* const words = gathers->queue.add(gathers->calls++);
   return impl_->enroll_difference({.tables = &impl_->ledger_tables,
@@ -388,6 +432,10 @@ PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std:
                                    .slot = slot,
                                    .own_entry = gathers->ledger.own_entry(slot),
                                    .ledger = gathers->ledger.entries(),
+                                   .replica = own == OwnSlices::replica,
+                                   .own_flags = gathers->in_place ? 0u : std::uint32_t{kOwnReplica},
+                                   .probe = probe,
+                                   .visit = visit,
                                    .words = words},
                                   config().weight_vote ? &gathers->ledger : nullptr);
 }

@@ -59,6 +59,8 @@ AgreedWords CallQueue::read(std::uint64_t call) const {
           .all_ready = (words.all_flags & kReady) != 0,
           .any_refused = (words.any_flags & kRefused) != 0,
           .any_jump = (words.any_flags & kJump) != 0,
+          .all_replica = (words.all_flags & kOwnReplica) != 0,
+          .any_master = (words.any_flags & kOwnMaster) != 0,
           .max_slots = words.max_slots};
 }
 

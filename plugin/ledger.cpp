@@ -6,7 +6,8 @@
 namespace sdp4bit {
 
 std::uint64_t Ledger::needed_bytes(std::uint32_t slots) const {
-  return std::uint64_t{shape_.place_count} * slots * entry_bytes(shape_.count, shape_.type);
+  return std::uint64_t{shape_.place_count} * slots * entry_bytes(shape_.count, shape_.type) +
+         (shape_.probes ? sizeof(Probe) : 0);
 }
 
 bool Ledger::allocate(std::uint32_t slots, std::uint64_t bytes_left) {
@@ -36,6 +37,11 @@ void Ledger::release() {
 std::byte* Ledger::own_entry(std::uint32_t slot) const {
   const std::size_t number = std::size_t{shape_.own_place} * slots_ + slot;
   return entries_.data() + number * entry_bytes(shape_.count, shape_.type);
+}
+
+Probe* Ledger::probe() const {
+  if (!shape_.probes || !ready()) return nullptr;
+  return reinterpret_cast<Probe*>(entries_.data() + needed_bytes(slots_) - sizeof(Probe));
 }
 
 SlotTable::Found Ledger::find_slot(const void* receive) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/launch_probe.h"
 #include "kernels/launch_weight.h"
 #include "plugin/cuda_raii.h"
 #include "plugin/slot_table.h"
@@ -21,6 +22,7 @@ struct LedgerShape {
   std::uint32_t place_count = 0;  // held senders
   std::uint32_t own_place = 0;
   std::size_t group_size = 2048;
+  bool probes = false;  // room for a Probe behind the entries
 };
 
 class Ledger {
@@ -43,6 +45,8 @@ class Ledger {
   [[nodiscard]] std::uint32_t slots() const { return slots_; }
   [[nodiscard]] std::byte* entries() const { return entries_.data(); }
   [[nodiscard]] std::byte* own_entry(std::uint32_t slot) const;
+  /// nullptr where there is none.
+  [[nodiscard]] Probe* probe() const;
 
   /// The sender's slot for a receive address: below S once S is agreed.
   SlotTable::Found find_slot(const void* receive);

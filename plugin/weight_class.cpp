@@ -97,6 +97,7 @@ WeightDecision WeightClass::next_difference(std::uint64_t call, std::span<const 
   }
 
   for (const AgreedWords& word : words) {
+    judge_own_slices(call, word);
     const std::uint64_t round = (words_taken_++ - rounds_start_) / slots_;
     for (; round_ < round; ++round_) close_round(false);
     if (!word.any_jump) continue;
@@ -105,8 +106,19 @@ WeightDecision WeightClass::next_difference(std::uint64_t call, std::span<const 
     const bool often = std::popcount(history_) > kJumpsOf64;
     return always || often ? learn_again(call) : start_native_round(call, WeightEvent::jump_round);
   }
+  if (replica_from_ != 0 && call >= replica_from_ && own_ == OwnSlices::unknown) own_ = OwnSlices::replica;
   if (refresh_due()) return start_native_round(call, WeightEvent::refresh_round);
   return {WeightKind::difference, WeightEvent::none};
+}
+
+/// A master is one for good; replicas begin with a round, so that all slots of a rank do.
+void WeightClass::judge_own_slices(std::uint64_t call, const AgreedWords& word) {
+  if (own_ != OwnSlices::unknown) return;
+  if (word.any_master) {
+    own_ = OwnSlices::exact;
+  } else if (word.all_replica && replica_from_ == 0) {
+    replica_from_ = call + slots_ - (call - rounds_start_) % slots_;
+  }
 }
 
 void WeightClass::close_round(bool jumped) {

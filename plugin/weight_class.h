@@ -18,6 +18,8 @@ struct AgreedWords {
   bool all_ready = false;       // records: every rank holds its part of the ledger
   bool any_refused = false;     // records: some rank will never hold it
   bool any_jump = false;        // some rank's difference was large
+  bool all_replica = false;     // differences: no rank loses anything where its own shard is a replica
+  bool any_master = false;      // differences: some rank's own shard is the program's master copy
   std::uint32_t max_slots = 0;  // records: the largest number of slots a rank used so far
 
   friend bool operator==(const AgreedWords&, const AgreedWords&) = default;
@@ -44,6 +46,13 @@ enum class WeightEvent : std::uint8_t {
   too_many_jumps,  // ... the third time with the same slots
 };
 
+/// What owners do with their own slices.
+enum class OwnSlices : std::uint8_t {
+  unknown,  // exact, and asking
+  replica,  // they store what the others hold
+  exact,    // they keep what the program wrote
+};
+
 /// One group's decision for a class.
 struct WeightDecision {
   WeightKind kind = WeightKind::recorded;
@@ -58,12 +67,16 @@ class WeightClass {
   static constexpr std::uint64_t kLargeExam = 512;  // from here on, never small is enough to give up
   static constexpr std::uint64_t kLastExam = 4096;
 
-  /// refresh_rounds 0: never.
-  explicit WeightClass(std::uint64_t refresh_rounds) : refresh_rounds_(refresh_rounds) {}
+  /// refresh_rounds 0: never. `own`: settled by an option, or unknown.
+  explicit WeightClass(std::uint64_t refresh_rounds, OwnSlices own = OwnSlices::replica)
+      : refresh_rounds_(refresh_rounds), own_(own) {}
 
   [[nodiscard]] WeightStage stage() const { return stage_; }
   /// S, the agreed number of slots; 0 while nothing is agreed. A ledger exists exactly while it is above 0.
   [[nodiscard]] std::uint32_t slots() const { return slots_; }
+
+  /// Of the group that decide() was asked for last.
+  [[nodiscard]] OwnSlices own_slices() const { return own_; }
 
   /// Words are asked for in order of calls: [words_begin(), words_end(call)) must be given to decide(call,
   /// ...). Those calls are older than `call` by at least half of an exam or by the lag.
@@ -84,11 +97,14 @@ class WeightClass {
   WeightDecision learn_again(std::uint64_t call);
   WeightDecision give_up(WeightEvent event);
   void close_round(bool jumped);
+  void judge_own_slices(std::uint64_t call, const AgreedWords& word);
 
   std::uint64_t refresh_rounds_;
   WeightStage stage_ = WeightStage::learning;
   std::uint32_t slots_ = 0;
   std::uint64_t words_taken_ = 0;
+  OwnSlices own_;
+  std::uint64_t replica_from_ = 0;  // call; 0: not agreed
 
   // learning
   std::uint64_t learning_start_ = 0;

@@ -54,16 +54,16 @@ void DifferenceCall::launch_encode(const Step& step) {
   const std::uint32_t place = plan_.tables->own_place;
   std::byte* const staged = has_second_exchange() ? workspace + layout.staged : nullptr;
   auto* const maxima = reinterpret_cast<GroupMaxima*>(workspace + layout.maxima);
-  std::byte* const own_slice =
-      static_cast<std::byte*>(plan_.args.receive) + comm.rank * chunk.shard * element_bytes(chunk.type);
   plan_.tables->upload(step.stream);
+  const bool probes = plan_.visit.answer || plan_.visit.start;
+  if (probes && step.chunk == 0) check(answer_probe(probe_args(), step.stream));
   check(encode_difference(
       {.chunk = chunk,
        .shard = plan_.args.send,
        .entry = plan_.own_entry,
        .message = workspace + layout.message,
        .maxima = maxima,
-       .replica = plan_.replica ? own_slice : nullptr,
+       .replica = plan_.replica ? own_slice() : nullptr,
        .staged = staged ? staged + staged_chunk_offset(senders, place, chunk.count, chunk.type) : nullptr},
       step.stream));
   check(seal_difference({.chunk = chunk,
@@ -71,9 +71,37 @@ void DifferenceCall::launch_encode(const Step& step) {
                          .sums = plan_.words ? &plan_.words->sums : nullptr,
                          .slot = plan_.slot,
                          .sender = comm.rank,
+                         .flags = plan_.own_flags,
+                         .own_flags = plan_.probe ? &plan_.probe->flags : nullptr,
                          .message = workspace + layout.message,
                          .staged_header = staged ? staged + place * sizeof(MessageHeader) : nullptr},
                         step.stream));
+  const bool last = step.chunk + 1 == chunk_count();
+  if (plan_.visit.start && last) check(apply_probe(probe_args(), step.stream));
+}
+
+std::byte* DifferenceCall::own_slice() const {
+  return static_cast<std::byte*>(plan_.args.receive) +
+         plan_.comm->rank * plan_.shard.shard * element_bytes(plan_.shard.type);
+}
+
+/// In place only: the own slice is what the program gave.
+ProbeArgs DifferenceCall::probe_args() const {
+  return {.type = plan_.shard.type,
+          .shard_count = plan_.shard.shard,
+          .shard = own_slice(),
+          .entry = plan_.own_entry,
+          .answer = plan_.visit.answer,
+          .start = plan_.visit.start,
+          .seed = plan_.shard.class_call,
+          .probe = plan_.probe};
+}
+
+void DifferenceCall::only_answer_probe(const Step& step) {
+  if (!plan_.visit.answer) return;
+  ProbeArgs args = probe_args();
+  args.start = false;
+  check(answer_probe(args, step.stream));
 }
 
 void DifferenceCall::launch_add(const Step& step) {
@@ -126,10 +154,9 @@ void DifferenceCall::launch_publish(const Step& step) {
 
 /// Out of place, the own slice is written whatever the owner keeps.
 void DifferenceCall::keep_exact(const Step& step) {
-  const std::size_t bytes = plan_.shard.shard * element_bytes(plan_.shard.type);
-  std::byte* const own_slice = static_cast<std::byte*>(plan_.args.receive) + plan_.comm->rank * bytes;
-  if (own_slice == plan_.args.send) return;
-  check(cudaMemcpyAsync(own_slice, plan_.args.send, bytes, cudaMemcpyDeviceToDevice, step.stream));
+  if (own_slice() == plan_.args.send) return;
+  check(cudaMemcpyAsync(own_slice(), plan_.args.send, plan_.shard.shard * element_bytes(plan_.shard.type),
+                        cudaMemcpyDeviceToDevice, step.stream));
 }
 
 void DifferenceCall::exchange(const Step& step) {

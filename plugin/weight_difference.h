@@ -16,6 +16,7 @@
 #include "plugin/all_gather.h"
 #include "plugin/ledger.h"
 #include "plugin/phased_call.h"
+#include "plugin/probe_schedule.h"
 #include "plugin/weight_layout.h"
 #include "plugin/weight_tables.h"
 
@@ -30,7 +31,10 @@ struct DifferencePlan {
   std::uint32_t slot = 0;
   std::byte* own_entry = nullptr;  // nullptr, and no ledger: stateless
   std::byte* ledger = nullptr;
-  bool replica = true;  // the owner stores what the others hold
+  bool replica = true;          // the owner stores what the others hold
+  std::uint32_t own_flags = 0;  // what the host says of the own shard
+  Probe* probe = nullptr;       // what the device says
+  ProbeSchedule::Visit visit{};
   CallWords* words = nullptr;
 };
 
@@ -46,6 +50,9 @@ class DifferenceCall final : public PhasedCall {
   void launch(const Step& step) override;
   void exchange(const Step& step) override;
 
+  /// Instead of all steps, where the call went native: takes back what is left of a step.
+  void only_answer_probe(const Step& step);
+
   /// Payload that this rank sends in all chunks.
   [[nodiscard]] std::uint64_t sent_bytes() const;
 
@@ -58,6 +65,8 @@ class DifferenceCall final : public PhasedCall {
   void launch_scatter(const Step& step);
   void launch_publish(const Step& step);
   void keep_exact(const Step& step);
+  [[nodiscard]] std::byte* own_slice() const;
+  [[nodiscard]] ProbeArgs probe_args() const;
 
   DifferencePlan plan_;
   std::size_t chunk_length_ = 0;

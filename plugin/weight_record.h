@@ -27,6 +27,7 @@ struct RecordPlan {
   std::uint32_t flags = 0;
   bool compares = false;  // still learning: the sample decides
   Ledger::Sample sample;
+  bool answers_probe = false;  // a step is in the own slice; nothing of it is left behind this call
   CallWords* words = nullptr;
 };
 

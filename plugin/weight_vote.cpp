@@ -112,6 +112,7 @@ void VotedCall::launch_entries(const Step& step) {
   entries.ledger = plan_.ledger;
   entries.words = plan_.words;
   check(set_entries(entries, step.stream));
+  difference_.only_answer_probe(step);
 }
 
 SetEntriesArgs VotedCall::votes_received(const Step& step) const {

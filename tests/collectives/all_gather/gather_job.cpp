@@ -262,7 +262,10 @@ std::vector<GatherResult> run_together(const std::vector<GatherJob>& jobs) {
   const GatherJob& first = jobs.front();
   Cluster cluster{
       .node_of = first.node_of.empty() ? even_nodes(first.nodes, first.local_ranks) : first.node_of,
-      .environment = {{"SDP4BIT_MIN_BYTES", "0"}, {"SDP4BIT_COMMS", "all"}, {"SDP4BIT_LOG", "info"}},
+      .environment = {{"SDP4BIT_MIN_BYTES", "0"},
+                      {"SDP4BIT_COMMS", "all"},
+                      {"SDP4BIT_LOG", "info"},
+                      {"SDP4BIT_OWN_SHARD", "replica"}},  // auto: test_own_shard.cpp
       .environment_of_rank = first.environment_of_rank};
   cluster.environment.insert(cluster.environment.end(), first.environment.begin(), first.environment.end());
   const std::vector<Outcome> outcomes = run_cluster(cluster, [&](RankContext& context) {

@@ -77,6 +77,7 @@ TEST_CASE("AllGather.OneThreadDrivesAllDevices") {
                                           {"SDP4BIT_LOCAL_SIZE", "2"},
                                           {"SDP4BIT_MIN_BYTES", "0"},
                                           {"SDP4BIT_COMMS", "all"},
+                                          {"SDP4BIT_OWN_SHARD", "replica"},
                                           {"SDP4BIT_WEIGHT_VOTE", vote}},
                           .connect = false};
     REQUIRE(failures(run_cluster(cluster, gather_on_all_devices)) == "");

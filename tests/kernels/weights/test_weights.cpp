@@ -141,3 +141,26 @@ TEST_CASE("Publish.CollectsTheFlagsOfAllHeaders") {
     for (const std::uint32_t columns : {1u, 4u}) CHECK(compare_publish(rows, columns, rows + columns) == "");
   }
 }
+
+TEST_CASE("Probe.EqualsTheReferenceWhateverTheProgramDoes") {
+  unsigned seed = 300;
+  for (const ElementType type : kTypes) {
+    for (const std::size_t count : {1u, 100u, 4095u, 4097u, 10007u}) {
+      for (const Content content : kContents) {
+        for (const float kept : {0.0f, 0.5f, 1.0f}) {
+          for (const float movement : {0.0f, 1e-3f}) {
+            ++seed;
+            const WeightCase test{.type = type,
+                                  .count = count,
+                                  .misalignment = seed % 2 * element_bytes(type),
+                                  .content = content,
+                                  .seed = seed};
+            REQUIRE_EQUAL(
+                compare_probe(test, {.kept = kept, .movement = movement, .starts_again = seed % 3 != 0}),
+                test);
+          }
+        }
+      }
+    }
+  }
+}

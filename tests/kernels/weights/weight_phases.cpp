@@ -277,6 +277,49 @@ std::string compare_set_entries(const WeightCase& test, std::uint32_t ranks, std
   return difference;
 }
 
+std::string compare_probe(const WeightCase& test, const ProbeProgram& program) {
+  const Bytes before = make_elements(test.type, test.count, test.content, test.seed);
+  Both shard(before, test.misalignment);
+  Both entry(make_elements(test.type, test.count, test.content, test.seed + 1), test.misalignment);
+  Both probe(Bytes(sizeof(Probe), std::byte{0}));
+  ProbeArgs args{.type = test.type, .shard_count = test.count, .seed = test.seed};
+  const auto both = [&](auto launch, auto define) {
+    const auto with = [&](auto pick) {
+      ProbeArgs placed = args;
+      placed.shard = pick(shard);
+      placed.entry = pick(entry);
+      placed.probe = reinterpret_cast<Probe*>(pick(probe));
+      return placed;
+    };
+    require_success(launch(with([](Both& one) { return one.device(); })));
+    require_success(cudaDeviceSynchronize());
+    define(with([](Both& one) { return one.host(); }));
+    return shard.difference("shard") + entry.difference("entry") + probe.difference("probe");
+  };
+  const auto answer = [&] {
+    return both([](const ProbeArgs& a) { return answer_probe(a, nullptr); }, reference::answer_probe);
+  };
+  const auto apply = [&] {
+    return both([](const ProbeArgs& a) { return apply_probe(a, nullptr); }, reference::apply_probe);
+  };
+
+  args.start = true;
+  std::string difference = answer() + apply();
+  const Bytes stepped = shard.content();
+  Bytes moved(stepped.size());
+  for (std::size_t i = 0; i < test.count; ++i) {
+    const float from = reference::load_element(test.type, before.data(), i);
+    const float to = reference::load_element(test.type, stepped.data(), i);
+    const float movement = program.movement * from * (i % 3 == 0 ? 1.0f : -0.5f);
+    reference::store_element(test.type, moved.data(), i, from + program.kept * (to - from) + movement);
+  }
+  require_success(cudaMemcpy(shard.device(), moved.data(), moved.size(), cudaMemcpyHostToDevice));
+  std::copy(moved.begin(), moved.end(), shard.host());
+  args.answer = true;
+  args.start = program.starts_again;
+  return difference + answer() + apply();
+}
+
 std::string compare_publish(std::uint32_t rows, std::uint32_t columns, unsigned seed) {
   const std::size_t row_stride = columns * sizeof(MessageHeader) + 160;
   Bytes first(rows * row_stride, std::byte{0}), second(sizeof(MessageHeader), std::byte{0});

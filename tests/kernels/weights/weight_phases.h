@@ -10,6 +10,7 @@
 
 #include "../device_bytes.h"
 #include "../gradient_data.h"
+#include "kernels/launch_probe.h"
 #include "kernels/launch_weight.h"
 
 namespace sdp4bit::test {
@@ -66,6 +67,14 @@ std::string compare_add_and_scatter(const WeightCase& test, std::uint32_t sender
 std::string compare_sample_and_record(const WeightCase& test, bool known, float step);
 std::string compare_set_entries(const WeightCase& test, std::uint32_t ranks, std::uint32_t not_ready,
                                 std::size_t bad_byte);
+/// A step is chosen and applied, the shard does what `program` says (`kept` of the step, then its own
+/// `movement`), and the answer is taken.
+struct ProbeProgram {
+  float kept = 1.0f;
+  float movement = 0.0f;
+  bool starts_again = true;
+};
+std::string compare_probe(const WeightCase& test, const ProbeProgram& program);
 std::string compare_publish(std::uint32_t rows, std::uint32_t columns, unsigned seed);
 
 }  // namespace sdp4bit::test

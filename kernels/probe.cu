@@ -1,0 +1,110 @@
+// Whether the program kept a small step in its own shard, and the next step; one block, for the samples are
+// few.
+#include "kernels/dispatch.h"
+#include "kernels/element.h"
+#include "kernels/load.h"
+#include "kernels/probe_answer.h"
+#include "kernels/weight_header.h"
+
+namespace sdp4bit {
+namespace {
+
+/// The sum over all threads, everywhere. The order is fixed by kSumThreads: no atomics.
+template <typename Sums>
+__device__ __forceinline__ Sums sum_over_block(const Sums& mine) {
+  __shared__ Sums partial[kSumThreads];
+  __syncthreads();  // the last sum is read by now
+  partial[threadIdx.x] = mine;
+  for (unsigned half = kSumThreads / 2; half != 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) partial[threadIdx.x].add(partial[threadIdx.x + half]);
+  }
+  __syncthreads();
+  return partial[0];
+}
+
+struct SumOfSquares {
+  double value = 0;
+  __device__ void add(const SumOfSquares& other) { value += other.value; }
+};
+
+template <typename T>
+__global__ void __launch_bounds__(kSumThreads) answer_probe_kernel(const ProbeArgs args) {
+  T* const shard = static_cast<T*>(args.shard);
+  const T* const entry = static_cast<const T*>(args.entry);
+  Probe& probe = *args.probe;
+  const std::size_t count = probe_sample_count(args.shard_count);
+  const bool answers = args.answer && probe.armed != 0;
+
+  ProbeAnswer answer = ProbeAnswer::unclear;
+  if (answers) {
+    ProbeSums sums;
+    for (std::size_t i = threadIdx.x; i < count; i += kSumThreads) {
+      sums.add(probe.samples[i], to_float(shard[probe_sample_index(i, args.shard_count)]));
+    }
+    answer = judge_probe(sum_over_block(sums), count);
+    if (threadIdx.x == 0) note_answer(probe, answer);
+    if (answer == ProbeAnswer::unmoved && args.start) return;  // the step stays, and so do its samples
+  }
+  for (std::size_t i = threadIdx.x; answers && i < count; i += kSumThreads) {
+    T& element = shard[probe_sample_index(i, args.shard_count)];
+    element = from_float<T>(without_step(probe.samples[i], to_float(element), answer));
+  }
+  __syncthreads();
+  const bool starts = args.start && probe.flags == 0;
+  if (threadIdx.x == 0) probe.armed = starts ? 1u : 0u;
+  if (!starts) return;
+
+  SumOfSquares squares;
+  for (std::size_t i = threadIdx.x; i < count; i += kSumThreads) {
+    const std::size_t at = probe_sample_index(i, args.shard_count);
+    const double difference =
+        static_cast<double>(to_float(shard[at])) - static_cast<double>(finite_or_zero(to_float(entry[at])));
+    squares.value += difference * difference;
+  }
+  const float step = static_cast<float>(sqrt(sum_over_block(squares).value / static_cast<double>(count)));
+  for (std::size_t i = threadIdx.x; i < count; i += kSumThreads) {
+    const float before = to_float(shard[probe_sample_index(i, args.shard_count)]);
+    const float after = to_float(from_float<T>(before + probe_sign(args.seed, i) * step));
+    probe.samples[i] = {before, magnitude_bits(after) < 0x7f800000u ? after : before};
+  }
+}
+
+/// Grid: samples.
+template <typename T>
+__global__ void __launch_bounds__(kSumThreads) apply_probe_kernel(const ProbeArgs args) {
+  const std::size_t i = std::size_t{blockIdx.x} * kSumThreads + threadIdx.x;
+  if (args.probe->armed == 0 || i >= probe_sample_count(args.shard_count)) return;
+  static_cast<T*>(args.shard)[probe_sample_index(i, args.shard_count)] =
+      from_float<T>(args.probe->samples[i].after);
+}
+
+}  // namespace
+
+cudaError_t answer_probe(const ProbeArgs& args, cudaStream_t stream) {
+  if (args.shard_count == 0) return cudaSuccess;
+  return with_type(args.type, [&]<typename T>() {
+    answer_probe_kernel<T><<<1, kSumThreads, 0, stream>>>(args);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t apply_probe(const ProbeArgs& args, cudaStream_t stream) {
+  if (args.shard_count == 0) return cudaSuccess;
+  constexpr unsigned kBlocks = kProbeSamples / kSumThreads;
+  return with_type(args.type, [&]<typename T>() {
+    apply_probe_kernel<T><<<kBlocks, kSumThreads, 0, stream>>>(args);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t load_probe() {
+  KernelLoader loader;
+  for_each_type([&]<typename T>() {
+    loader.load(answer_probe_kernel<T>);
+    loader.load(apply_probe_kernel<T>);
+  });
+  return loader.error();
+}
+
+}  // namespace sdp4bit
