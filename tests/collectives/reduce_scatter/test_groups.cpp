@@ -269,9 +269,9 @@ TEST_CASE("Groups.ACallThatFailsInsideFailsTheGroupAndRunsNothingOfIt") {
         engage(rank);
         const Call call({.count = 100}, rank.rank, rank.ranks);
         for (int i = 0; i < 3; ++i) call.issue(broken, rank.stream);
+        const DeviceBytes send(Bytes(800, std::byte{1})), untouched(Bytes(400, std::byte{7}));
         // The fourth call reads the agreement; without memory it fails, and goes on failing.
         sandboxFailAllocation(0, 1);
-        const DeviceBytes send(Bytes(800, std::byte{1})), untouched(Bytes(400, std::byte{7}));
         expect(ncclReduceScatter(send.data(), untouched.data(), 100, ncclFloat32, ncclSum, broken,
                                  rank.stream) != ncclSuccess,
                "no memory");
