@@ -92,6 +92,9 @@ int Lowering::convert(int v, std::string_view from, std::string_view to, int rou
   if (integral) v = step(kToInteger[rounding] + working, class_of(working), v);
   if (!is_float(to)) {
     const bool small = type_bytes(to) < 4;
+    // A double's NaN is the top bit alone, which the way through .s32 has for signed types only.
+    if (small && working == "f64" && !is_signed(to))
+      return step("cvt_" + std::string(to) + "_f64", RegisterClass::b16, v);
     const std::string integer = small ? "s32" : std::string(to);
     const std::string_view reached = small ? std::string_view("s32") : to;
     const int d = step("cvt_" + integer + "_" + working, class_of(reached), v);

@@ -11,6 +11,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sandbox/ptx/address_space.h"
@@ -36,9 +37,12 @@ class DeviceArray {
   }
   explicit DeviceArray(const std::vector<T>& values) : DeviceArray(values.size()) { write(values); }
   DeviceArray(std::size_t count, T value) : DeviceArray(std::vector<T>(count, value)) {}
-  DeviceArray(const DeviceArray&) = delete;
-  DeviceArray& operator=(const DeviceArray&) = delete;
-  ~DeviceArray() { AddressSpace::instance().release(data_); }
+  DeviceArray(DeviceArray&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), count_(other.count_) {}
+  DeviceArray& operator=(DeviceArray&&) = delete;
+  ~DeviceArray() {
+    if (data_ != nullptr) AddressSpace::instance().release(data_);
+  }
 
   T* data() const { return data_; }
   std::size_t size() const { return count_; }
@@ -85,9 +89,15 @@ class Program {
   /// Runs a kernel and returns its fault, if any.
   template <class... Arguments>
   std::optional<Fault> try_launch(const std::string& name, Shape shape, Arguments... arguments) {
+    return try_launch_at(name, shape, {static_cast<const void*>(&arguments)...});
+  }
+  /// The same with the addresses of the arguments.
+  std::optional<Fault> try_launch_at(const std::string& name, Shape shape,
+                                     const std::vector<const void*>& addresses) {
     auto& found = kernel(name);
-    void* addresses[] = {static_cast<void*>(&arguments)..., nullptr};
-    const auto packed = sandbox::ptx::pack_arguments(found, addresses);
+    std::vector<void*> writable;
+    for (const void* address : addresses) writable.push_back(const_cast<void*>(address));
+    const auto packed = sandbox::ptx::pack_arguments(found, writable.data());
     sandbox::ptx::Launch launch;
     launch.grid = shape.grid;
     launch.block = shape.block;
