@@ -22,6 +22,16 @@ ptx::Dim3 convert(const dim3& extent) {
   return {extent.x, extent.y, extent.z};
 }
 
+ptx::Launch convert(const LaunchRequest& request) {
+  ptx::Launch launch;
+  launch.grid = convert(request.grid);
+  launch.block = convert(request.block);
+  launch.cluster = convert(request.cluster);
+  launch.dynamic_shared_bytes = request.dynamic_shared_bytes;
+  launch.cooperative = request.cooperative;
+  return launch;
+}
+
 void validate(KernelEntry& entry, const LaunchRequest& request) {
   const auto& [grid, block, shared_bytes, cluster, cooperative] = request;
   const bool grid_fits = volume(grid) > 0 && grid.x <= 0x7fffffffU && grid.y <= 65535 && grid.z <= 65535;
@@ -44,6 +54,10 @@ void validate(KernelEntry& entry, const LaunchRequest& request) {
     if (volume(grid) > static_cast<std::size_t>(resident) * kMultiprocessors)
       fail(cudaErrorCooperativeLaunchTooLarge);
   }
+  // What cannot run is refused here, where CUDA would fail to load it: an error of the call, which does not
+  // stay.
+  if (const auto refused = ptx::refusal(entry.kernel(), convert(request)))
+    fail(code_of(*refused), "%s", refused->message.c_str());
 }
 
 LaunchRequest from_config(const cudaLaunchConfig_t& config) {
@@ -80,13 +94,11 @@ LaunchRequest from_config(const cudaLaunchConfig_t& config) {
 }  // namespace
 
 cudaError_t KernelOperation::execute(Device& device) const {
-  const auto fault = ptx::run(entry.kernel(), {.grid = convert(request.grid),
-                                               .block = convert(request.block),
-                                               .cluster = convert(request.cluster),
-                                               .dynamic_shared_bytes = request.dynamic_shared_bytes,
-                                               .device = device.index,
-                                               .arguments = arguments,
-                                               .cancel = &device.cancel});
+  ptx::Launch launch = convert(request);
+  launch.device = device.index;
+  launch.arguments = arguments;
+  launch.cancel = &device.cancel;
+  const auto fault = ptx::run(entry.kernel(), launch);
   if (!fault.has_value()) return cudaSuccess;
   if (device.cancel.load()) return cudaErrorCudartUnloading;
   if (device.sticky() == cudaSuccess) say("device %d: %s", device.index, fault->message.c_str());

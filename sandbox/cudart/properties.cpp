@@ -57,7 +57,7 @@ cudaDeviceProp properties_of(const Device& device) {
   p.regsPerMultiprocessor = kRegistersPerMultiprocessor;
   p.managedMemory = 1;
   p.canUseHostPointerForRegisteredMem = 1;
-  p.cooperativeLaunch = 0;  // the machine has no barrier of a whole grid
+  p.cooperativeLaunch = 1;
   p.sharedMemPerBlockOptin = kSharedBytesPerBlockOptIn;
   p.maxBlocksPerMultiProcessor = kMaxBlocksPerMultiprocessor;
   p.reservedSharedMemPerBlock = kReservedSharedBytesPerBlock;

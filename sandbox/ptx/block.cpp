@@ -174,6 +174,12 @@ void BlockRun::load_special(Warp& warp, const SpecialInit& init) const {
     case Special::total_smem_size:
       all(warp.shared_bytes);
       break;
+    case Special::grid_workspace_high:
+      all(context->grid_workspace >> 32);
+      break;
+    case Special::grid_workspace_low:
+      all(context->grid_workspace);
+      break;
     case Special::zero:
       all(0);
       break;

@@ -21,6 +21,7 @@ struct LaunchContext {
   const Launch* launch = nullptr;
   std::string kernel_name;  // demangled
   std::uint64_t grid_id = 0;
+  std::uint64_t grid_workspace = 0;  // address of a GridWorkspace; 0: not a cooperative launch
   Printer* printer = nullptr;
   bool check = true;
   double deadline = 0;  // seconds of the steady clock; 0: none

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <deque>
 
+#include "sandbox/ptx/address_space.h"
 #include "sandbox/ptx/module.h"
 #include "sandbox/ptx/pool.h"
 #include "sandbox/ptx/print.h"
@@ -40,6 +41,26 @@ class FloatMode {
 
  private:
   unsigned before_;
+};
+
+/// Where the blocks of a cooperative launch meet: device memory that the kernel finds through %envreg1 and
+/// %envreg2, as cooperative groups expect it. Its barrier counts arrivals.
+class GridWorkspace {
+ public:
+  explicit GridWorkspace(int device) : words_(std::make_unique<Words>()) {
+    AddressSpace::instance().adopt(words_.get(), sizeof(Words), device, MemoryKind::module_variable);
+  }
+  ~GridWorkspace() { AddressSpace::instance().disown(words_.get()); }
+  GridWorkspace(const GridWorkspace&) = delete;
+  GridWorkspace& operator=(const GridWorkspace&) = delete;
+  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(words_.get()); }
+
+ private:
+  struct alignas(16) Words {
+    std::uint32_t bytes = sizeof(Words);
+    std::uint32_t barrier = 0;
+  };
+  std::unique_ptr<Words> words_;
 };
 
 class LaunchRun : public Work {
@@ -79,12 +100,13 @@ class LaunchRun : public Work {
  private:
   /// The next piece: a suspended block, or a new one. New blocks join suspended ones only when those have
   /// been round many times without one of them finishing: they may be waiting for blocks that have not begun.
+  /// Those of a cooperative launch surely are.
   bool take(std::unique_ptr<BlockRun>& block) {
     std::uint64_t index = 0;
     {
       std::lock_guard lock(mutex_);
       const bool more = next_ < total_;
-      const bool stuck = resumed_ > 16 * (waiting_.size() + 2);
+      const bool stuck = context_.launch->cooperative || resumed_ > 16 * (waiting_.size() + 2);
       if (!waiting_.empty() && !(more && stuck)) {
         block = std::move(waiting_.front());
         waiting_.pop_front();
@@ -185,9 +207,19 @@ std::optional<Fault> check_launch(const Kernel& kernel, const Launch& launch) {
 
 }  // namespace
 
+std::optional<Fault> refusal(Kernel& kernel, const Launch& launch) {
+  if (auto fault = check_launch(kernel, launch)) return fault;
+  try {
+    kernel.program();
+  } catch (const Fault& fault) {
+    return fault;
+  }
+  return std::nullopt;
+}
+
 std::optional<Fault> run(Kernel& kernel, const Launch& launch) {
   static std::atomic<std::uint64_t> launches{0};
-  if (auto fault = check_launch(kernel, launch)) return fault;
+  if (auto fault = refusal(kernel, launch)) return fault;
   Printer printer;
   LaunchContext context;
   std::optional<Fault> fault;
@@ -197,6 +229,8 @@ std::optional<Fault> run(Kernel& kernel, const Launch& launch) {
     context.kernel_name = kernel.demangled;
     context.grid_id = launches.fetch_add(1) + 1;
     context.printer = &printer;
+    std::optional<GridWorkspace> workspace;
+    if (launch.cooperative) context.grid_workspace = workspace.emplace(launch.device).address();
     context.check = checking();
     if (const double limit = time_limit(); limit > 0) context.deadline = now() + limit;
     context.address_of = [&](const Variable& variable) {

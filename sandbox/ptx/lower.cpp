@@ -188,6 +188,8 @@ int Lowering::special(std::string_view name, RegisterClass kind) {
       {"%dynamic_smem_size", Special::dynamic_smem_size},
       {"%total_smem_size", Special::total_smem_size},
       {"%aggr_smem_size", Special::total_smem_size},
+      {"%envreg1", Special::grid_workspace_high},
+      {"%envreg2", Special::grid_workspace_low},
       // Every block is a cluster of one.
       {"%clusterid.x", Special::ctaid_x},
       {"%clusterid.y", Special::ctaid_y},

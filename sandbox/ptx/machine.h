@@ -99,10 +99,15 @@ struct Launch {
   Dim3 block;
   Dim3 cluster;
   std::size_t dynamic_shared_bytes = 0;
+  bool cooperative = false;  // all blocks run together and can wait for each other
   int device = 0;
   std::span<const std::byte> arguments;       // from pack_arguments
   const std::atomic<bool>* cancel = nullptr;  // set by device reset or exit: the kernel ends soon
 };
+
+/// What keeps the kernel from being launched so, if anything: sizes, or an instruction that is not known in
+/// it or in the functions that it calls by name. Lowers it at the first call.
+std::optional<Fault> refusal(Kernel& kernel, const Launch& launch);
 
 /// Lowers the kernel at its first launch and executes it to completion on the calling thread and the pool.
 /// Returns what went wrong, if anything. Buffered printf output is written to stdout before it returns.

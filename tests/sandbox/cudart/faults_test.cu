@@ -1,8 +1,6 @@
 // Kernels that do wrong: each gets CUDA's error code, which sticks, and one line that names the kernel and
 // the address.
 #undef NDEBUG  // the device's assert is tested here
-#include <cooperative_groups.h>
-
 #include <cassert>
 
 #include "process.h"
@@ -26,8 +24,11 @@ __global__ void fail_assertion(int value) {
 __global__ void stop() {
   __trap();
 }
-__global__ void synchronize_grid() {
-  cooperative_groups::this_grid().sync();
+__global__ void load_matrix(int* out) {
+  __shared__ int tile[32];
+  tile[threadIdx.x] = 0;
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(tile + threadIdx.x / 8 * 4));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(*out) : "r"(address));
 }
 __global__ void spin(volatile int* flag) {
   while (*flag == 0) {
@@ -111,13 +112,27 @@ TEST_CASE("Faults.Trap") {
   require_names(failing(cudaErrorLaunchFailure, [](int*) { stop<<<1, 1>>>(); }), "stop");
 }
 
-TEST_CASE("Faults.BarriersOfTheGridAreRefusedByName") {
-  require_names(failing(cudaErrorNotSupported,
-                        [](int*) {
-                          (void)cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(&synchronize_grid),
-                                                            dim3(1), dim3(1), nullptr, 0, nullptr);
-                        }),
-                "synchronize_grid");
+TEST_CASE("Faults.WhatIsNotKnownFailsTheLaunchAndNothingElse") {
+  const auto ended = run_alone([] {
+    Checks check;
+    int* memory = nullptr;
+    check.code(cudaMalloc(reinterpret_cast<void**>(&memory), 64), cudaSuccess);
+    load_matrix<<<1, 32>>>(memory);
+    check.code(cudaPeekAtLastError(), cudaErrorNotSupported);
+    check.code(cudaDeviceSynchronize(), cudaSuccess);
+    check.code(cudaGetLastError(), cudaErrorNotSupported);
+    check.code(cudaGetLastError(), cudaSuccess);
+    write_at<<<1, 1>>>(memory, 3);
+    int value = 0;
+    check.code(cudaMemcpy(&value, memory + 3, 4, cudaMemcpyDeviceToHost), cudaSuccess);
+    check.code(value == 1 ? cudaSuccess : cudaErrorUnknown, cudaSuccess);
+    return check.result();
+  });
+  require_clean(ended);
+  INFO(ended.text);
+  REQUIRE(ended.text.find("load_matrix") != std::string::npos);
+  REQUIRE(ended.text.find("ldmatrix") != std::string::npos);
+  REQUIRE(lines(ended.text) == 1);
 }
 
 TEST_CASE("Faults.ExitCutsAnEndlessKernelShort") {
