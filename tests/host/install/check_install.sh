@@ -15,7 +15,8 @@ expect() {
 
 cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
 
-for file in lib/libsdp4bit.so lib/libsdp4bit.so.0 include/sdp4bit/sdp4bit.h lib/cmake/sdp4bit/sdp4bit-config.cmake \
+for file in lib/libsdp4bit.so lib/libsdp4bit.so.0 lib/libnccl-net-sdp4bit.so lib/libnccl-profiler-sdp4bit.so \
+  include/sdp4bit/sdp4bit.h lib/cmake/sdp4bit/sdp4bit-config.cmake \
   share/doc/sdp4bit/LICENSE; do
   [[ -e $prefix/$file ]] || { echo "not installed: $file"; exit 1; }
 done
@@ -43,4 +44,10 @@ PROJECT
 
 # Preloaded where it has no business, it is not noticed.
 expect "what a preloaded /bin/true prints" "$(LD_PRELOAD=$prefix/lib/libsdp4bit.so /bin/true 2>&1)" ""
+
+# The plugins for NCCL look for the library beside themselves.
+for plugin in net profiler; do
+  expect "search path of the $plugin plugin" \
+    "$(readelf -d "$prefix/lib/libnccl-$plugin-sdp4bit.so" | sed -n 's/.*(RUNPATH).*\[\(.*\)\]/\1/p')" "\$ORIGIN"
+done
 echo "installed, found and used"
