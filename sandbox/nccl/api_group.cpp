@@ -1,6 +1,7 @@
 // Entries: groups, user operations, memory, registration, versions and texts.
 #include <cstring>
 
+#include "sandbox/cudart/extension.h"
 #include "sandbox/nccl/api.h"
 #include "sandbox/nccl/communicator.h"
 #include "sandbox/nccl/group.h"
@@ -49,10 +50,14 @@ SANDBOX_NCCL_ENTRY(ncclResult_t, RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm)
   return boundary("ncclRedOpDestroy", [&] { get_communicator(comm)->destroy_op(op); });
 }
 
+// The real function maps fresh physical memory, which is clear. Programs count on that without knowing:
+// nccl-tests warms up, and without its check also measures, with buffers that it never writes.
 SANDBOX_NCCL_ENTRY(ncclResult_t, MemAlloc, (void** address, size_t bytes)) {
   return boundary("ncclMemAlloc", [&] {
     require(address != nullptr && bytes > 0, ncclInvalidArgument, "no address to store to, or no bytes");
     check(cudaMalloc(address, bytes), "cudaMalloc");
+    std::memset(*address, 0, bytes);
+    sandboxMarkWritten(*address, bytes);
   });
 }
 

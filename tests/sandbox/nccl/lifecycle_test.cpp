@@ -304,3 +304,20 @@ TEST_CASE("Faults are planted on request") {
   contains(exits[0], "whose process ended");
   contains(run("explode:call=1")[0], "explode is none of delay, fail, exit");
 }
+
+// Benchmarks warm up with buffers that they never write.
+TEST_CASE("Memory of ncclMemAlloc is clear and may be summed as it comes") {
+  cluster::run_threads(2, [](const Rank& self) {
+    for (const size_t count : {size_t{16}, size_t{100000}}) {
+      void* memory = nullptr;
+      check(ncclMemAlloc(&memory, count * sizeof(int)));
+      const Stream stream;
+      check(ncclAllReduce(memory, memory, count, ncclInt32, ncclSum, self.comm, stream));
+      stream.wait();
+      std::vector<int> values(count, 1);
+      check(cudaMemcpy(values.data(), memory, count * sizeof(int), cudaMemcpyDeviceToHost));
+      expect(values == std::vector<int>(count, 0), "zeros");
+      check(ncclMemFree(memory));
+    }
+  });
+}
