@@ -2,6 +2,7 @@
 // spread in the node.
 #include "kernels/block_codec.cuh"
 #include "kernels/dispatch.h"
+#include "kernels/launch_kernel.cuh"
 #include "kernels/launch_weight.h"
 #include "kernels/load.h"
 #include "kernels/weight_header.h"
@@ -194,8 +195,7 @@ cudaError_t encode_difference(const EncodeDifferenceArgs& args, cudaStream_t str
   const PhiloxKey key = noise_key(args.key.seed, args.key.rank, args.key.communicator);
   return with_type(chunk.type, [&]<typename T>() {
     return with_bits(chunk.codec.bits, [&]<unsigned Bits>() {
-      encode_difference_kernel<T, Bits><<<grid, kThreads, 0, stream>>>(args, layout, key);
-      return cudaGetLastError();
+      return launch_kernel(encode_difference_kernel<T, Bits>, grid, kThreads, 0, stream, args, layout, key);
     });
   });
 }
@@ -207,8 +207,7 @@ cudaError_t measure_difference(const MeasureDifferenceArgs& args, cudaStream_t s
   if (!codec_is_valid(chunk.codec) || !make_grid(grid, chunk.count)) return cudaErrorInvalidValue;
   const SegmentLayout layout(chunk.count, chunk.codec);
   return with_type(chunk.type, [&]<typename T>() {
-    measure_difference_kernel<T><<<grid, kThreads, 0, stream>>>(args, layout);
-    return cudaGetLastError();
+    return launch_kernel(measure_difference_kernel<T>, grid, kThreads, 0, stream, args, layout);
   });
 }
 
@@ -221,8 +220,7 @@ cudaError_t add_difference(const AddDifferenceArgs& args, cudaStream_t stream) {
   const SegmentLayout layout(chunk.count, chunk.codec);
   return with_type(chunk.type, [&]<typename T>() {
     return with_bits(chunk.codec.bits, [&]<unsigned Bits>() {
-      add_difference_kernel<T, Bits><<<grid, kThreads, 0, stream>>>(args, layout);
-      return cudaGetLastError();
+      return launch_kernel(add_difference_kernel<T, Bits>, grid, kThreads, 0, stream, args, layout);
     });
   });
 }
@@ -233,8 +231,7 @@ cudaError_t scatter_shards(const ScatterShardsArgs& args, cudaStream_t stream) {
   if (!make_grid(grid, args.chunk.count, args.senders_per_message, args.message_count))
     return cudaErrorInvalidValue;
   return with_type(args.chunk.type, [&]<typename T>() {
-    scatter_shards_kernel<T><<<grid, kThreads, 0, stream>>>(args);
-    return cudaGetLastError();
+    return launch_kernel(scatter_shards_kernel<T>, grid, kThreads, 0, stream, args);
   });
 }
 

@@ -2,6 +2,7 @@
 // values.
 #include "kernels/block_codec.cuh"
 #include "kernels/dispatch.h"
+#include "kernels/launch_kernel.cuh"
 #include "kernels/launch_weight.h"
 #include "kernels/load.h"
 #include "kernels/weight_header.h"
@@ -173,13 +174,11 @@ __global__ void __launch_bounds__(kThreads)
 
 cudaError_t seal_difference(const SealDifferenceArgs& args, cudaStream_t stream) {
   const std::size_t groups = group_count(args.chunk.count, args.chunk.codec);
-  seal_difference_kernel<<<1, kSumThreads, 0, stream>>>(args, groups);
-  return cudaGetLastError();
+  return launch_kernel(seal_difference_kernel, 1, kSumThreads, 0, stream, args, groups);
 }
 
 cudaError_t publish_words(const PublishArgs& args, cudaStream_t stream) {
-  publish_words_kernel<<<1, kThreads, 0, stream>>>(args);
-  return cudaGetLastError();
+  return launch_kernel(publish_words_kernel, 1, kThreads, 0, stream, args);
 }
 
 cudaError_t compare_sample(const CompareSampleArgs& args, cudaStream_t stream) {
@@ -191,26 +190,23 @@ cudaError_t compare_sample(const CompareSampleArgs& args, cudaStream_t stream) {
     return cudaErrorInvalidValue;
   }
   return with_type(args.type, [&]<typename T>() {
-    compare_sample_kernel<T><<<grid, kThreads, 0, stream>>>(args, log2_of_power(args.group_size));
-    return cudaGetLastError();
+    return launch_kernel(compare_sample_kernel<T>, grid, kThreads, 0, stream, args,
+                         log2_of_power(args.group_size));
   });
 }
 
 cudaError_t write_record(const WriteRecordArgs& args, cudaStream_t stream) {
-  write_record_kernel<<<1, kSumThreads, 0, stream>>>(args);
-  return cudaGetLastError();
+  return launch_kernel(write_record_kernel, 1, kSumThreads, 0, stream, args);
 }
 
 cudaError_t set_entries(const SetEntriesArgs& args, cudaStream_t stream) {
-  publish_records_kernel<<<1, kThreads, 0, stream>>>(args);
-  const cudaError_t published = cudaGetLastError();
+  const cudaError_t published = launch_kernel(publish_records_kernel, 1, kThreads, 0, stream, args);
   if (published != cudaSuccess || !args.ledger || args.chunk.shard == 0 || args.sender_count == 0)
     return published;
   dim3 grid;
   if (!make_grid(grid, args.chunk.shard, args.sender_count)) return cudaErrorInvalidValue;
   return with_type(args.chunk.type, [&]<typename T>() {
-    set_entries_kernel<T><<<grid, kThreads, 0, stream>>>(args);
-    return cudaGetLastError();
+    return launch_kernel(set_entries_kernel<T>, grid, kThreads, 0, stream, args);
   });
 }
 

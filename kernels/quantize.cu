@@ -4,6 +4,7 @@
 #include "kernels/header.h"
 #include "kernels/input.cuh"
 #include "kernels/launch.h"
+#include "kernels/launch_kernel.cuh"
 #include "kernels/load.h"
 
 namespace sdp4bit {
@@ -56,8 +57,7 @@ cudaError_t quantize(const QuantizeArgs& args, cudaStream_t stream) {
   const PhiloxKey key = noise_key(args.key.seed, args.key.rank, args.key.communicator);
   return with_type(args.input.type, [&]<typename T>() {
     return with_bits(args.codec.bits, [&]<unsigned Bits>() {
-      quantize_kernel<T, Bits><<<grid, kThreads, 0, stream>>>(args, layout, key);
-      return cudaGetLastError();
+      return launch_kernel(quantize_kernel<T, Bits>, grid, kThreads, 0, stream, args, layout, key);
     });
   });
 }

@@ -3,6 +3,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/input.cuh"
 #include "kernels/launch.h"
+#include "kernels/launch_kernel.cuh"
 #include "kernels/load.h"
 #include "kernels/received.cuh"
 
@@ -58,8 +59,8 @@ cudaError_t reduce_finish(const ReduceFinishArgs& args, cudaStream_t stream) {
   const SegmentLayout layout(args.input.count, args.codec);
   return with_type(args.input.type, [&]<typename T>() {
     return with_bits(args.codec.bits, [&]<unsigned Bits>() {
-      reduce_finish_kernel<T, Bits><<<grid, kThreads, args.message_count, stream>>>(args, layout);
-      return cudaGetLastError();
+      return launch_kernel(reduce_finish_kernel<T, Bits>, grid, kThreads, args.message_count, stream, args,
+                           layout);
     });
   });
 }

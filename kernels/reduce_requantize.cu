@@ -3,6 +3,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/input.cuh"
 #include "kernels/launch.h"
+#include "kernels/launch_kernel.cuh"
 #include "kernels/load.h"
 #include "kernels/received.cuh"
 
@@ -72,9 +73,8 @@ cudaError_t reduce_requantize(const ReduceRequantizeArgs& args, cudaStream_t str
   return with_type(args.input.type, [&]<typename T>() {
     return with_bits(args.received_codec.bits, [&]<unsigned ReceivedBits>() {
       return with_bits(args.codec.bits, [&]<unsigned Bits>() {
-        reduce_requantize_kernel<T, ReceivedBits, Bits>
-            <<<grid, kThreads, args.peer_count, stream>>>(args, received_layout, layout, key);
-        return cudaGetLastError();
+        return launch_kernel(reduce_requantize_kernel<T, ReceivedBits, Bits>, grid, kThreads, args.peer_count,
+                             stream, args, received_layout, layout, key);
       });
     });
   });

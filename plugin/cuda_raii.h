@@ -19,6 +19,19 @@ void retire_memory(MemoryKind kind, void* pointer) noexcept;
 /// Frees what was retired: before new allocations and after a communicator was destroyed in order.
 void collect_retired_memory() noexcept;
 
+/// CUDA remembers the last error of each thread until the program asks. Around a call of ours whose error is
+/// no error: the program shall not find it, nor lose one that it has not asked for yet.
+class ProgramsLastError {
+ public:
+  ProgramsLastError() noexcept : pending_(cudaPeekAtLastError() != cudaSuccess) {}
+  void forget_ours() const noexcept {
+    if (!pending_) (void)cudaGetLastError();
+  }
+
+ private:
+  bool pending_;
+};
+
 template <MemoryKind Kind>
 class CudaBuffer {
  public:
@@ -33,14 +46,16 @@ class CudaBuffer {
     return *this;
   }
 
-  /// As the constructor, but an allocation that fails leaves the buffer empty and CUDA's last error clear.
+  /// As the constructor, but an allocation that fails leaves the buffer empty and CUDA's last error as it
+  /// was.
   [[nodiscard]] static CudaBuffer try_allocate(std::size_t bytes) noexcept {
     CudaBuffer buffer;
+    const ProgramsLastError last_error;
     if (buffer.allocate(bytes) == cudaSuccess) {
       buffer.bytes_ = bytes;
     } else {
       buffer.data_ = nullptr;
-      (void)cudaGetLastError();
+      last_error.forget_ours();
     }
     return buffer;
   }
@@ -95,9 +110,10 @@ class Event {
   /// True if recorded and reached. Throws on a device error.
   [[nodiscard]] bool finished() const {
     if (!recorded_) return false;
+    const ProgramsLastError last_error;
     const cudaError_t state = cudaEventQuery(event_);
     if (state == cudaErrorNotReady) {
-      (void)cudaGetLastError();
+      last_error.forget_ours();
       return false;
     }
     check(state);

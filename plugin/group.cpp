@@ -30,9 +30,10 @@ bool refused(ncclResult_t result) {
 
 bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const ProgramsLastError last_error;
   // The legacy stream answers with an error while another stream captures; NCCL will get the same one.
   if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) {
-    (void)cudaGetLastError();
+    last_error.forget_ours();
     return true;
   }
   return status != cudaStreamCaptureStatusNone;
