@@ -18,7 +18,7 @@ missing_packages() {
   echo 'int main() {}' | "$cxx" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null || echo g++
   version=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*//p')
   [[ $(printf '%s\n' 3.25 "${version:-0}" | sort -V | head -1) == 3.25 ]] || echo cmake
-  command -v ninja >/dev/null || echo ninja-build
+  ninja --version >/dev/null 2>&1 || echo ninja-build
   has_header catch2/catch.hpp || has_header catch2/catch_all.hpp || echo catch2
   has_header lz4.h || echo liblz4-dev
   has_header zstd.h || echo libzstd-dev
