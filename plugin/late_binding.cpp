@@ -136,7 +136,10 @@ struct Outcome {
   bool no_memory = false;
 };
 
-void redirect_object(const LoadedObject& object, const std::vector<Entry>& entries, Outcome& outcome) {
+enum class Doing : std::uint8_t { counting, writing };
+
+void redirect_object(const LoadedObject& object, const std::vector<Entry>& entries, Doing doing,
+                     Outcome& outcome) {
   const std::lock_guard lock(page_mutex);
   PageRights pages;
   const int before = outcome.redirected;
@@ -146,10 +149,8 @@ void redirect_object(const LoadedObject& object, const std::vector<Entry>& entri
                                     [&](const Entry& candidate) { return candidate.name == name; });
     if (entry == entries.end()) return;
     const std::uintptr_t value = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-    if (value == entry->ours) {
-      ++outcome.ours_before;
-      return;
-    }
+    if (value == entry->ours) ++outcome.ours_before;
+    if (value == entry->ours || doing == Doing::counting) return;
     const bool is_nccl = std::find(entry->theirs.begin(), entry->theirs.end(), value) != entry->theirs.end();
     const bool not_bound_yet = kind == LoadedObject::Reference::lazy && object.holds(value);
     if (is_nccl || not_bound_yet) {
@@ -161,7 +162,7 @@ void redirect_object(const LoadedObject& object, const std::vector<Entry>& entri
   if (outcome.redirected > before) ++outcome.objects;
 }
 
-Outcome redirect_all() {
+Outcome redirect_all(Doing doing = Doing::writing) {
   const LoadedObject self = own_object();
   const std::vector<const RealNccl*> copies = loaded_nccls();
   const std::vector<Entry> entries = entries_of(self, copies);
@@ -170,12 +171,12 @@ Outcome redirect_all() {
   for (const RealNccl* copy : copies) {
     if (copy->alone) skipped.push_back(copy->identity);
   }
-  loads_looked_at.store(loads_so_far(), std::memory_order_release);
+  if (doing == Doing::writing) loads_looked_at.store(loads_so_far(), std::memory_order_release);
   Outcome outcome;
   for_each_loaded_object([&](const LoadedObject& object) {
     if (std::find(skipped.begin(), skipped.end(), object.identity()) != skipped.end()) return;
     try {
-      redirect_object(object, entries, outcome);
+      redirect_object(object, entries, doing, outcome);
     } catch (const std::bad_alloc&) {
       outcome.no_memory = true;
     }
@@ -220,12 +221,15 @@ std::string harm_as_net_plugin(const RealNccl& nccl) {
   if (list) return {};
   const std::string displaced = default_net_plugin();
   if (displaced.empty()) return {};
-  const std::string advice =
-      nccl.version >= kFirstWithList
-          ? "set NCCL_NET_PLUGIN=sdp4bit," + std::string(kDefaultNetPlugin)
-          : "unset NCCL_NET_PLUGIN and use LD_PRELOAD, or NCCL_PROFILER_PLUGIN=sdp4bit from NCCL 2.23 on";
-  return "NCCL_NET_PLUGIN names sdp4bit alone, which keeps NCCL " + version_text(nccl.version) +
-         " from this site's own " + displaced + "; no calls are taken: " + advice;
+  const std::string keeps = "NCCL_NET_PLUGIN names sdp4bit alone, which keeps NCCL " +
+                            version_text(nccl.version) + " from this site's own " + displaced + "; ";
+  if (redirect_all(Doing::counting).ours_before > 0) {
+    return keeps + "calls are taken all the same, because sdp4bit is preloaded: unset NCCL_NET_PLUGIN";
+  }
+  return keeps + "no calls are taken: " +
+         (nccl.version >= kFirstWithList ? "set NCCL_NET_PLUGIN=sdp4bit," + std::string(kDefaultNetPlugin)
+                                         : "unset NCCL_NET_PLUGIN and use LD_PRELOAD, or "
+                                           "NCCL_PROFILER_PLUGIN=sdp4bit from NCCL 2.23 on");
 }
 
 const char* door_text(Door door) {

@@ -28,10 +28,10 @@ size_t sdp4bitStatisticsJson(char* buffer, size_t capacity);
 int sdp4bitGetCalls(const char* collective, uint64_t* all, uint64_t* compressed);
 typedef int (*sdp4bitGetCallsFunction)(const char* collective, uint64_t* all, uint64_t* compressed);
 
-/* For a process that loaded the library after NCCL's callers were bound, instead of preloading it: from now on
- * their calls come here, also those of objects loaded later. Call it before communicators are used. `door` is
- * NULL; NCCL's plugins pass "net" or "profiler". Returns how many references to NCCL lead here, or -1 if none
- * were taken; the log says why. */
+/* For a process that loaded the library after NCCL's callers were bound, instead of preloading it: from now
+ * on their calls come here, also those of objects loaded later. Call it before communicators are used. `door`
+ * is NULL; NCCL's plugins pass "net" or "profiler". Returns how many references to NCCL lead here, or -1 if
+ * none were taken; the log says why. */
 int sdp4bitTakeCalls(const char* door);
 typedef int (*sdp4bitTakeCallsFunction)(const char* door);
 

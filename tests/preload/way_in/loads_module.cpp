@@ -1,5 +1,5 @@
-// usage: loads_module MODULE [take]: loads a library RTLD_LOCAL and runs its job. `take`: loads sdp4bit after
-// it, and has it take the calls.
+// usage: loads_module MODULE [take|deep]: loads a library RTLD_LOCAL and runs its job. `take`: loads sdp4bit
+// after it, and has it take the calls. `deep`: loads the library RTLD_DEEPBIND.
 #include <dlfcn.h>
 #include <sdp4bit/sdp4bit.h>
 
@@ -16,8 +16,9 @@ int fail(const char* what) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 2) return fail("usage: loads_module MODULE [take]");
-  void* const module = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
+  if (count < 2) return fail("usage: loads_module MODULE [take|deep]");
+  const bool deep = count > 2 && std::strcmp(arguments[2], "deep") == 0;
+  void* const module = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL | (deep ? RTLD_DEEPBIND : 0));
   if (module == nullptr) return fail(dlerror());
   if (count > 2 && std::strcmp(arguments[2], "take") == 0) {
     void* const library = dlopen("libsdp4bit.so.0", RTLD_NOW | RTLD_LOCAL);

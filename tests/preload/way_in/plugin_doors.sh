@@ -45,11 +45,13 @@ expect_out "calls 0 compressed 0 network own"
 expect_lines 1 "error: .*keeps NCCL $version.*libnccl-net.so; no calls are taken"
 expect_lines 1 ""
 
+run LD_PRELOAD="$libraries/libsdp4bit.so" LD_LIBRARY_PATH="$libraries:$default" NCCL_NET_PLUGIN=sdp4bit $program
+expect_out "$taken own"
+expect_lines 1 "error: .*libnccl-net.so; calls are taken all the same.*unset NCCL_NET_PLUGIN"
+
 if [ "$minor" -ge 27 ]; then
-  for list in sdp4bit,site site,sdp4bit; do
-    run LD_LIBRARY_PATH="$libraries:$site:$default" NCCL_NET_PLUGIN=$list $program
-    [ $list = sdp4bit,site ] && expect_out "$taken site"
-  done
+  run LD_LIBRARY_PATH="$libraries:$site:$default" NCCL_NET_PLUGIN=sdp4bit,site $program
+  expect_out "$taken site"
   run LD_LIBRARY_PATH="$libraries:$default" NCCL_NET_PLUGIN=sdp4bit,libnccl-net.so $program  # what the line advises
   expect_out "$taken site"
 fi
