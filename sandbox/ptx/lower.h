@@ -85,7 +85,7 @@ class Lowering {
   int flushed(int v, std::string_view type, bool flush);
   void add_sub(), carry(), mul_mad(), div_rem(), min_max(), abs_neg(), logic(), shift(), funnel(), bits(),
       bit_field();
-  void lop3(), prmt(), dot(), sad();
+  void lop3(), prmt(), dot(), sad(), absolute_differences();
   // lower_float.cpp
   void float_arithmetic(const std::string&root, std::string_view type), float_unary();
   void float_min_max(std::string_view type), copysign(), testp();

@@ -43,6 +43,7 @@ const std::unordered_map<std::string_view, Lowering::Method>& Lowering::methods(
       {"dp4a", &Lowering::dot},
       {"dp2a", &Lowering::dot},
       {"sad", &Lowering::sad},
+      {"vabsdiff4", &Lowering::absolute_differences},
       {"rcp", &Lowering::float_unary},
       {"sqrt", &Lowering::float_unary},
       {"rsqrt", &Lowering::float_unary},

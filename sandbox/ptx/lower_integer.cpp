@@ -283,6 +283,33 @@ void Lowering::dot() {
   emit(name + "_" + a + "_" + b, target(0, "b32"), {value(1, "b32"), value(2, "b32"), value(3, "b32")});
 }
 
+/// vabsdiff4: differences of bytes without their signs, in place or (.add) added up. From steps that exist:
+/// it is rare.
+void Lowering::absolute_differences() {
+  const std::string type(op_.take_type());
+  if (op_.take_type() != type || op_.take_type() != type) unsupported("operands of different types");
+  const bool sum = op_.take("add");
+  const int a = value(1, type), b = value(2, type), c = value(3, type);
+  const int zero = constant(RegisterClass::b32, 0), width = constant(RegisterClass::b32, 8);
+  int result = sum ? c : zero;
+  for (unsigned at = 0; at < 32; at += 8) {
+    const int place = constant(RegisterClass::b32, at);
+    const int from_a = temporary(RegisterClass::b32), from_b = temporary(RegisterClass::b32);
+    emit("bfe_" + type, from_a, {a, place, width});
+    emit("bfe_" + type, from_b, {b, place, width});
+    const int difference = temporary(RegisterClass::b32);
+    emit("sad_" + type, difference, {from_a, from_b, sum ? result : zero});
+    if (sum) {
+      result = difference;
+      continue;
+    }
+    const int joined = temporary(RegisterClass::b32);
+    emit("bfi_b32", joined, {difference, result, place, width});
+    result = joined;
+  }
+  store_result(target(0, type), result, type);
+}
+
 void Lowering::sad() {
   const std::string_view type = op_.take_type();
   emit("sad_" + std::string(type), target(0, type), {value(1, type), value(2, type), value(3, type)});

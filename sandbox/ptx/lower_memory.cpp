@@ -262,8 +262,24 @@ void Lowering::cp_async() {
   if (!op_.take("async")) unsupported("not an asynchronous copy");
   if (op_.take("commit_group") || op_.take("wait_all")) return;
   if (op_.take("wait_group")) return;
-  if (op_.has("bulk") || op_.has("mbarrier") || op_.has("reduce"))
-    unsupported("bulk copies and their barriers");
+  if (op_.take("mbarrier")) {
+    // Arrives when the copies before it have ended: at once. Unless told not to, it first raises the count of
+    // missing arrivals by the one that it makes, so that nothing is left to do.
+    if (!op_.take("arrive")) unsupported("an operation on the barrier of copies other than arrive");
+    const bool counted = op_.take("noinc");
+    Space space = take_space();
+    op_.take_type();
+    if (!counted) return;
+    const Place where = place(operand(0), space);
+    const int state = temporary(RegisterClass::b64), one = constant(RegisterClass::b64, 1);
+    Pending& pending = emit(Op::mbarrier, state, {});
+    keep_guard(pending);
+    set_place(pending, where, space);
+    pending.v[2] = one;
+    pending.instr.r[7] = static_cast<std::uint32_t>(MbarrierOp::arrive);
+    return;
+  }
+  if (op_.has("bulk") || op_.has("reduce")) unsupported("bulk copies and their barriers");
   take_memory_modifiers();
   if (!op_.take("shared") && !op_.take("shared::cta") && !op_.take("shared::cluster"))
     unsupported("the destination must be shared");

@@ -107,10 +107,13 @@ const Instr* xor_pred(Warp& w, const Instr* i) {
   return i + 1;
 }
 
+/// A subtraction adds the complement, so its carry says that nothing was borrowed: nvcc's 128-bit division
+/// reads it with addc after sub.cc.
 template <class T, bool subtract>
 LANE_INLINE const Instr* with_carry(Warp& w, const Instr* i) {
   const u32 mask = guarded_lanes(w, i);
-  const u32 carry_in = (i->imm & 1) ? predicate(w, kCarrySlot) : 0;
+  const u32 before = predicate(w, kCarrySlot);
+  const u32 carry_in = (i->imm & 1) ? (subtract ? ~before : before) : 0;
   const T* a = lanes<T>(w, i->r[1]);
   const T* b = lanes<T>(w, i->r[2]);
   alignas(64) T r[kLanes];
@@ -119,7 +122,7 @@ LANE_INLINE const Instr* with_carry(Warp& w, const Instr* i) {
     const T in = T(carry_in >> l & 1);
     if (subtract) {
       r[l] = T(a[l] - b[l] - in);
-      carry[l] = (a[l] < b[l] || (a[l] == b[l] && in)) ? -1 : 0;
+      carry[l] = (a[l] < b[l] || (a[l] == b[l] && in)) ? 0 : -1;
     } else {
       r[l] = T(a[l] + b[l] + in);
       carry[l] = (r[l] < a[l] || (in && r[l] == a[l])) ? -1 : 0;

@@ -1,10 +1,13 @@
 // Integer instructions equal plain C++ at every width, edge values included.
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 #include "instruction.h"
 
 using namespace ptx_test;
+using s8 = std::int8_t;
+using u8 = std::uint8_t;
 using s16 = std::int16_t;
 using u16 = std::uint16_t;
 using s32 = std::int32_t;
@@ -265,6 +268,11 @@ TEST_CASE("Integer.CarryChains") {
                       const u32 second = u64{b} < u64{c} + first;
                       return static_cast<u32>(c - a - second);
                     });
+  // One flag serves both: after a subtraction it is set where nothing was borrowed.
+  check_instruction("sub.cc.u32 %t0, $0, $1; addc.u32 $r, 0, 0;", [](u32 a, u32 b) { return u32{a >= b}; });
+  check_instruction("add.cc.u32 %t0, $0, $1; subc.u32 $r, $2, $0;", [](u32 a, u32 b, u32 c) {
+    return static_cast<u32>(c - a - (((u64{a} + b) >> 32) != 0 ? 0 : 1));
+  });
   check_instruction("add.cc.u64 %w0, $0, $1; addc.u64 $r, $0, $1;", [](u64 a, u64 b) {
     return static_cast<u64>(a + b + static_cast<u64>((u128{a} + b) >> 64));
   });
@@ -415,6 +423,25 @@ TEST_CASE("Integer.DotProducts") {
                             return sum;
                           });
     }
+}
+
+TEST_CASE("Integer.DifferencesOfBytes") {
+  const auto difference = [](u32 a, u32 b, int at, bool is_signed) {
+    const auto x = static_cast<u8>(a >> (8 * at)), y = static_cast<u8>(b >> (8 * at));
+    return static_cast<u32>(is_signed ? std::abs(static_cast<s8>(x) - static_cast<s8>(y)) : std::abs(x - y));
+  };
+  for (const bool is_signed : {false, true}) {
+    const std::string types = is_signed ? ".s32.s32.s32" : ".u32.u32.u32";
+    check_instruction("vabsdiff4" + types + " $r, $0, $1, $1;", [=](u32 a, u32 b) {
+      u32 result = 0;
+      for (int at = 0; at < 4; ++at) result |= (difference(a, b, at, is_signed) & 0xff) << (8 * at);
+      return result;
+    });
+    check_instruction("vabsdiff4" + types + ".add $r, $0, $1, $2;", [=](u32 a, u32 b, u32 c) {
+      for (int at = 0; at < 4; ++at) c += difference(a, b, at, is_signed);
+      return c;
+    });
+  }
 }
 
 TEST_CASE("Integer.PairsOfSixteenBits") {

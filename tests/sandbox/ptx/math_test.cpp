@@ -192,3 +192,27 @@ TEST_CASE("Math.EightBitFloatsByTheirHeader") {
     }
   }
 }
+
+TEST_CASE("Math.DivisionOf128Bits") {
+  __extension__ typedef unsigned __int128 Wide;
+  constexpr std::size_t kPairs = 256;
+  std::mt19937_64 random(8);
+  std::vector<Wide> numbers;
+  for (std::size_t at = 0; at < 2 * kPairs; ++at) {
+    const Wide value = (Wide{random()} << 64 | random()) >> (random() % 128);
+    numbers.push_back(at % 2 == 1 && value == 0 ? 13 : value);
+  }
+  std::vector<Wide> expected;
+  for (std::size_t at = 0; at < 2 * kPairs; at += 2) {
+    expected.push_back(numbers[at] / numbers[at + 1]);
+    expected.push_back(numbers[at] % numbers[at + 1]);
+  }
+  for (const char* image : kImages) {
+    INFO(image);
+    Program program = Program::from_file(image);
+    const DeviceArray<Wide> from(numbers);
+    DeviceArray<Wide> to(2 * kPairs);
+    program.launch("divide_wide", threads(kPairs / 64, 64), from.data(), to.data());
+    CHECK((to.values() == expected));
+  }
+}

@@ -122,6 +122,11 @@ TEST_CASE("Memory.SharedMemoryIsPerBlock") {
     DeviceArray<u32> copied(words.size());
     program.launch("copy_asynchronously", threads(1, 64), quads.data(), copied.data());
     for (std::size_t at = 0; at < 256; ++at) REQUIRE(copied[at] == words[(63 - at / 4) * 4 + at % 4]);
+    for (const bool counted : {false, true}) {
+      DeviceArray<u32> behind(256);
+      program.launch("copy_behind_barrier", threads(1, 64), quads.data(), behind.data(), counted);
+      REQUIRE(behind.values() == copied.values());
+    }
   }
 }
 

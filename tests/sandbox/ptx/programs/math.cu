@@ -92,3 +92,14 @@ extern "C" __global__ void eight_bit_floats(const float* from, unsigned char* co
   back[index * 2] = static_cast<float>(small);
   back[index * 2 + 1] = static_cast<float>(wide);
 }
+/// Quotient and remainder of 128-bit integers, for which nvcc emits long chains of carries.
+extern "C" __global__ void divide_wide(const ulonglong2* numbers, ulonglong2* results) {
+  const int index = blockIdx.x * blockDim.x + threadIdx.x;
+  const auto load = [](ulonglong2 value) { return static_cast<unsigned __int128>(value.y) << 64 | value.x; };
+  const auto store = [](unsigned __int128 value) {
+    return ulonglong2{static_cast<unsigned long long>(value), static_cast<unsigned long long>(value >> 64)};
+  };
+  const unsigned __int128 a = load(numbers[2 * index]), b = load(numbers[2 * index + 1]);
+  results[2 * index] = store(a / b);
+  results[2 * index + 1] = store(a % b);
+}

@@ -177,6 +177,35 @@ extern "C" __global__ void copy_asynchronously(const uint4* from, uint4* to) {
   to[threadIdx.x] = tile[63 - threadIdx.x];
 }
 
+/// The barrier of a block learns that copies have ended: by an arrival for each thread's copies, which the
+/// barrier expects beside each thread's own, or by one that leaves the count of missing arrivals as it was.
+extern "C" __global__ void copy_behind_barrier(const uint4* from, uint4* to, bool counted) {
+  __shared__ uint4 tile[64];
+  __shared__ unsigned long long barrier;
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(&barrier));
+  const unsigned arrivals = counted ? 2 * blockDim.x : blockDim.x;
+  if (threadIdx.x == 0)
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address), "r"(arrivals) : "memory");
+  __syncthreads();
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(tile + threadIdx.x))),
+               "l"(from + threadIdx.x)
+               : "memory");
+  if (counted)
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(address) : "memory");
+  else
+    asm volatile("cp.async.mbarrier.arrive.shared.b64 [%0];" ::"r"(address) : "memory");
+  unsigned long long state;
+  asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(state) : "r"(address) : "memory");
+  unsigned done = 0;
+  while (!done)
+    asm volatile("{ .reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done)
+                 : "r"(address), "l"(state)
+                 : "memory");
+  to[threadIdx.x] = tile[63 - threadIdx.x];
+}
+
 /// 16-byte volatile accesses are indivisible: a reader never sees half of a write.
 extern "C" __global__ void write_or_check_quads(uint4* cells, unsigned* torn, int rounds) {
   const int lane = threadIdx.x;
