@@ -106,8 +106,10 @@ class LaunchRun : public Work {
     {
       std::lock_guard lock(mutex_);
       const bool more = next_ < total_;
-      const bool stuck = context_.launch->cooperative || resumed_ > 16 * (waiting_.size() + 2);
-      if (!waiting_.empty() && !(more && stuck)) {
+      // A thread of the pool may come when all is done and the launch is gone: it must be asked only while
+      // blocks are left.
+      const bool start = more && (context_.launch->cooperative || resumed_ > 16 * (waiting_.size() + 2));
+      if (!waiting_.empty() && !start) {
         block = std::move(waiting_.front());
         waiting_.pop_front();
         ++resumed_;
