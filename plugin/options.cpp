@@ -309,10 +309,10 @@ const std::array kTable{
                                                "bits of stateless coding for bf16 and fp16 weights that the "
                                                "ledger does not take; 4 costs accuracy and is for "
                                                "comparison only; 0: native"),
-    words<&Config::own_shard, kOwnShards>("SDP4BIT_OWN_SHARD", "auto, replica, exact", kWire,
-                                          "what the owner of a shard keeps: what the others hold, or its "
-                                          "exact values (needed where the slice is the "
-                                          "optimizer's master copy); auto asks by a small step in some elements"),
+    words<&Config::own_shard, kOwnShards>(
+        "SDP4BIT_OWN_SHARD", "auto, replica, exact", kWire,
+        "what the owner of a shard keeps: what the others hold, or its exact values (needed where the slice "
+        "is the optimizer's master copy); auto asks by a small step in some elements"),
     row<&Config::start_call, parse_number, print_number>("SDP4BIT_START_CALL", "a number", kWire,
                                                          "calls of a communicator that go to NCCL first"),
     row<&Config::seed, parse_number, print_number>("SDP4BIT_SEED", "a number", kWire,
