@@ -2,6 +2,7 @@
 // few.
 #include "kernels/dispatch.h"
 #include "kernels/element.h"
+#include "kernels/launch_kernel.cuh"
 #include "kernels/load.h"
 #include "kernels/probe_answer.h"
 #include "kernels/weight_header.h"
@@ -84,8 +85,7 @@ __global__ void __launch_bounds__(kSumThreads) apply_probe_kernel(const ProbeArg
 cudaError_t answer_probe(const ProbeArgs& args, cudaStream_t stream) {
   if (args.shard_count == 0) return cudaSuccess;
   return with_type(args.type, [&]<typename T>() {
-    answer_probe_kernel<T><<<1, kSumThreads, 0, stream>>>(args);
-    return cudaGetLastError();
+    return launch_kernel(answer_probe_kernel<T>, 1, kSumThreads, 0, stream, args);
   });
 }
 
@@ -93,8 +93,7 @@ cudaError_t apply_probe(const ProbeArgs& args, cudaStream_t stream) {
   if (args.shard_count == 0) return cudaSuccess;
   constexpr unsigned kBlocks = kProbeSamples / kSumThreads;
   return with_type(args.type, [&]<typename T>() {
-    apply_probe_kernel<T><<<kBlocks, kSumThreads, 0, stream>>>(args);
-    return cudaGetLastError();
+    return launch_kernel(apply_probe_kernel<T>, kBlocks, kSumThreads, 0, stream, args);
   });
 }
 
