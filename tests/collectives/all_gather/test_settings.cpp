@@ -111,7 +111,9 @@ TEST_CASE("GatherSettings.EveryCombination", "[.slow]") {
                {"SDP4BIT_SCALE", narrow ? "bf16" : "fp32"},
                {"SDP4BIT_CODEC_WEIGHT", levels == 7 ? "int4" : "int8"},
                {"SDP4BIT_WEIGHT_LEDGER", ledger},
-               {"SDP4BIT_WORKSPACE", group % 128 == 0 ? "48K" : "64M"}});
+               {"SDP4BIT_WORKSPACE", group % 128 != 0 ? "64M"
+                                     : group < 4096   ? "48K"
+                                                      : "96K"}});
         }
       }
     }

@@ -236,8 +236,11 @@ TEST_CASE("Agreement.AWaitThatLastsIsNamedByTheWatchdog") {
 TEST_CASE("Agreement.AnAbortEndsAWaitForAPeerThatNeverComes") {
   const auto outcomes =
       run_cluster({.node_of = even_nodes(2, 1), .environment = kAll}, [](RankContext& rank) {
+        const DeviceBytes send(Bytes(4000)), receive(2000);
+        // Connects, so that the wait is the library's own.
+        check(ncclAllReduce(send.data(), send.data(), 500, ncclFloat32, ncclSum, rank.comm, rank.stream));
+        check(cudaStreamSynchronize(rank.stream));
         if (rank.rank == 0) {
-          const DeviceBytes send(Bytes(4000)), receive(2000);
           ncclResult_t last = ncclSuccess;
           std::thread caller([&] {
             check(cudaSetDevice(0));
