@@ -11,7 +11,7 @@ build() {
   say "configuring (preset $preset)"
   # A build folder that was made with another compiler is made anew: CMake cannot change its compiler.
   if [[ -f $build_dir/CMakeCache.txt ]] &&
-    ! grep -qF "CMAKE_CUDA_COMPILER:FILEPATH=${toolkit_arguments[0]#*=}" "$build_dir/CMakeCache.txt"; then
+    [[ $(sed -n 's/^CMAKE_CUDA_COMPILER:[A-Z]*=//p' "$build_dir/CMakeCache.txt") != "${toolkit_arguments[0]#*=}" ]]; then
     rm -rf "$build_dir/CMakeCache.txt" "$build_dir/CMakeFiles"
   fi
   (cd "$source_dir" && quietly configure cmake --preset "$preset" "${toolkit_arguments[@]}") ||

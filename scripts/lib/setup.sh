@@ -110,7 +110,7 @@ set_up_tools() {
   [[ ${#missing[@]} == 0 ]] || install_debian_packages "${missing[@]}"
   if find_nvcc; then
     nvcc=$found_nvcc
-    toolkit_arguments=("-DCMAKE_CUDA_COMPILER=$nvcc")
+    toolkit_arguments=("-DCMAKE_CUDA_COMPILER:FILEPATH=$nvcc")
     if ! nccl=$(find_nccl "$(beside "$nvcc")"); then
       install_toolkit "$nccl_wheel"
       nccl=$toolkit_dir/nvidia/nccl/include
@@ -122,7 +122,7 @@ set_up_tools() {
     done
     install_toolkit "${toolkit_wheels[@]}" "$nccl_wheel"
     nvcc=$toolkit_dir/nvidia/cu13/bin/nvcc
-    toolkit_arguments=("-DCMAKE_CUDA_COMPILER=$nvcc" "-DCUDAToolkit_ROOT=$toolkit_dir/nvidia/cu13"
+    toolkit_arguments=("-DCMAKE_CUDA_COMPILER:FILEPATH=$nvcc" "-DCUDAToolkit_ROOT=$toolkit_dir/nvidia/cu13"
       "-DNCCL_INCLUDE_DIR=$toolkit_dir/nvidia/nccl/include")
   fi
   say "tools: $("${CXX:-g++}" --version | head -1); $(cmake --version | head -1); nvcc $(nvcc_version "$nvcc") ($nvcc)"
