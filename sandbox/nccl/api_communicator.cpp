@@ -11,6 +11,7 @@
 #include "sandbox/nccl/group.h"
 #include "sandbox/nccl/plugin_loader.h"
 #include "sandbox/nccl/traffic.h"
+#include "sandbox/nccl/version.h"
 
 namespace sandbox::nccl {
 namespace {
@@ -152,7 +153,13 @@ SANDBOX_NCCL_ENTRY(ncclResult_t, CommInitAll, (ncclComm_t * comms, int count, co
     }
     ncclUniqueId id;
     if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) return result;
-    group_start();
+    // Until 2.23 the real library does this by the public names, which an interposer sees.
+    const bool by_public_names = version() < version_code(24);
+    if (!by_public_names) {
+      group_start();
+    } else if (const ncclResult_t started = ncclGroupStart(); started != ncclSuccess) {
+      return started;
+    }
     try {
       for (int rank = 0; rank < count; ++rank) {
         const DeviceGuard guard(devices == nullptr ? rank : devices[rank]);
@@ -162,7 +169,7 @@ SANDBOX_NCCL_ENTRY(ncclResult_t, CommInitAll, (ncclComm_t * comms, int count, co
       group_discard();
       throw;
     }
-    return group_end();
+    return by_public_names ? ncclGroupEnd() : group_end();
   });
 }
 
