@@ -49,19 +49,21 @@ OpKind op_kind(ncclRedOp_t op, ncclDataType_t type, const PreMulSum* user) {
 }  // namespace
 
 Group& Group::current() {
+  const RealNccl& nccl = real_nccl();
+  Group* const group = groups_of_thread[nccl.index];
+  return group ? *group : create(nccl);
+}
+
+Group& Group::create(const RealNccl& nccl) {
   struct Deleter {
     ~Deleter() {
       for (Group*& group : groups_of_thread) delete std::exchange(group, nullptr);
     }
   };
   static thread_local Deleter deleter;
-  const RealNccl& nccl = real_nccl();
-  Group*& group = groups_of_thread[nccl.index];
-  if (!group) {
-    (void)deleter;
-    group = new Group;
-    group->nccl_ = &nccl;
-  }
+  (void)deleter;
+  Group* const group = groups_of_thread[nccl.index] = new Group;
+  group->nccl_ = &nccl;
   return *group;
 }
 

@@ -70,6 +70,7 @@ class Group {
 
   template <typename Body>
   ncclResult_t recording(CommState& comm, const Body& body);
+  static Group& create(const RealNccl& nccl);
   Reason classify(CommState& comm, const CallFacts& facts);
   template <typename PassOn>
   ncclResult_t take(Recorded call, const CallFacts& facts, const PassOn& pass_on);

@@ -7,11 +7,13 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <type_traits>
 
 #include "plugin/error.h"
 #include "plugin/loaded_object.h"
@@ -27,7 +29,8 @@ struct Copies {
   std::mutex mutex;  // guards additions and refusals
   std::array<std::atomic<const RealNccl*>, kMostNcclCopies> list{};
   std::atomic<unsigned> count{0};
-  std::vector<const void*> refused;  // identities
+  std::array<const void*, 64> refused{};  // identities
+  std::size_t refusals = 0;
   std::atomic<unsigned long long> loads_seen{0};
 
   [[nodiscard]] const RealNccl* find(const void* identity) const {
@@ -39,13 +42,13 @@ struct Copies {
   }
 };
 
-/// Never destroyed: programs call NCCL from their last destructors.
-Copies& copies() {
-  static auto* const instance = new Copies;
-  return *instance;
-}
+/// Nothing runs when it ends: programs call NCCL from their last destructors.
+constinit Copies copies_of_process;
+static_assert(std::is_trivially_destructible_v<Copies>);
 
-thread_local const RealNccl* nccl_of_call = nullptr;
+Copies& copies() {
+  return copies_of_process;
+}
 
 /// Fills the functions from one object alone: a name that a dependency defines is not this copy's.
 std::unique_ptr<RealNccl> resolve(const LoadedObject& object) {
@@ -142,10 +145,9 @@ void add(const LoadedObject& object) {
   const unsigned number = all.count.load(std::memory_order_relaxed);
   if (real && number == kMostNcclCopies) refusal = real->path + " is one copy of NCCL too many";
   if (!refusal.empty()) {
-    for (const void* known : all.refused) {
-      if (known == object.identity()) return;
-    }
-    all.refused.push_back(object.identity());
+    const auto end = all.refused.begin() + static_cast<std::ptrdiff_t>(all.refusals);
+    if (std::find(all.refused.begin(), end, object.identity()) != end) return;
+    if (all.refusals < all.refused.size()) all.refused[all.refusals++] = object.identity();
     log_warn("%s; it is passed over", refusal.c_str());
     return;
   }
@@ -268,13 +270,6 @@ std::vector<const RealNccl*> loaded_nccls() {
     all.push_back(copies().list[i].load(std::memory_order_relaxed));
   }
   return all;
-}
-
-WithNccl::WithNccl(const RealNccl& nccl) noexcept : before_(nccl_of_call) {
-  nccl_of_call = &nccl;
-}
-WithNccl::~WithNccl() {
-  nccl_of_call = before_;
 }
 
 std::string version_text(int code) {

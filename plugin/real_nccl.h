@@ -61,11 +61,14 @@ const RealNccl& nccl_reached_from(const void* caller);
 /// All copies that are loaded now. Those that cannot be used are named in the log, once.
 std::vector<const RealNccl*> loaded_nccls();
 
+/// What the present call of this thread is for; set by WithNccl alone.
+inline thread_local const RealNccl* nccl_of_call = nullptr;
+
 /// While it lives, real_nccl() of this thread is `nccl`.
 class WithNccl {
  public:
-  explicit WithNccl(const RealNccl& nccl) noexcept;
-  ~WithNccl();
+  explicit WithNccl(const RealNccl& nccl) noexcept : before_(nccl_of_call) { nccl_of_call = &nccl; }
+  ~WithNccl() { nccl_of_call = before_; }
   WithNccl(const WithNccl&) = delete;
   WithNccl& operator=(const WithNccl&) = delete;
 
