@@ -266,7 +266,8 @@ std::vector<GatherResult> run_together(const std::vector<GatherJob>& jobs) {
                       {"SDP4BIT_COMMS", "all"},
                       {"SDP4BIT_LOG", "info"},
                       {"SDP4BIT_OWN_SHARD", "replica"}},  // auto: test_own_shard.cpp
-      .environment_of_rank = first.environment_of_rank};
+      .environment_of_rank = first.environment_of_rank,
+      .timeout_seconds = 400};  // sweeps on a busy machine; CTest has its own
   cluster.environment.insert(cluster.environment.end(), first.environment.begin(), first.environment.end());
   const std::vector<Outcome> outcomes = run_cluster(cluster, [&](RankContext& context) {
     std::vector<std::unique_ptr<Rank>> programs;
