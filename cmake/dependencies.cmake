@@ -15,6 +15,14 @@ endif()
 find_package(CUDAToolkit REQUIRED)
 find_package(Threads REQUIRED)
 
+# Headers only; they come with the toolkit, with NVIDIA's wheels as nvidia-nvtx.
+find_path(NVTX_INCLUDE_DIR nvtx3/nvToolsExt.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_DEFAULT_PATH)
+if(NVTX_INCLUDE_DIR)
+  option(SDP4BIT_NVTX "Name phases for profilers (NVTX 3)" ON)
+else()
+  set(SDP4BIT_NVTX OFF CACHE BOOL "Name phases for profilers (NVTX 3); its headers were not found" FORCE)
+endif()
+
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
 # The library itself is only for programs that measure or test on GPUs; sdp4bit is never linked to it.
 find_library(NCCL_LIBRARY NAMES nccl HINTS ${CUDAToolkit_LIBRARY_DIR} ${NCCL_INCLUDE_DIR}/../lib)

@@ -11,6 +11,7 @@
 #include "kernels/fast_codec.h"
 #include "kernels/index.h"
 #include "kernels/memory.cuh"
+#include "kernels/nonfinite.cuh"
 #include "kernels/random.h"
 
 namespace sdp4bit {
@@ -105,7 +106,7 @@ template <unsigned Bits>
 __device__ __forceinline__ void encode_to_segment(std::byte* segment, const SegmentLayout& layout,
                                                   float (&value)[kBlock], std::size_t begin,
                                                   std::size_t count, const BlockNoise& block,
-                                                  GroupScratch& scratch) {
+                                                  GroupScratch& scratch, NonFiniteGroups* nonfinite) {
   const unsigned threads = layout.threads_per_group();
   const std::uint32_t largest = group_maximum(block_magnitude(value), threads, scratch);
   if (begin >= count) return;
@@ -116,18 +117,20 @@ __device__ __forceinline__ void encode_to_segment(std::byte* segment, const Segm
   if (threadIdx.x % threads == 0) {
     const bool is_last = count - begin <= std::size_t{threads} * kBlock;
     store_scale(segment, layout, begin, is_last, scale);
+    count_sent_group(nonfinite, scale);
   }
 }
 
 /// sum[i] += decoded element i of the block that begins at `begin`. `invalid` (a header that cannot be) adds
-/// NaN.
+/// NaN. True if it added NaN.
 template <unsigned Bits>
-__device__ __forceinline__ void add_decoded(float (&sum)[kBlock], const std::byte* segment,
+__device__ __forceinline__ bool add_decoded(float (&sum)[kBlock], const std::byte* segment,
                                             const SegmentLayout& layout, std::size_t begin, bool invalid) {
   std::uint32_t words[kCodeWords<Bits>];
   load_words(words, segment + layout.code_offset(begin));
   const float scale = invalid ? float_from_bits(kNanBits) : load_scale(segment, layout, begin);
   add_decoded_words<Bits>(sum, words, scale);
+  return scale != scale;
 }
 
 }  // namespace sdp4bit

@@ -75,6 +75,7 @@ __global__ void __launch_bounds__(kThreads)
       const bool is_last = chunk.count - begin <= std::size_t{threads} * kBlock;
       store_scale(segment, layout, begin, is_last, scale);
       args.maxima[begin >> layout.group_shift] = {largest, largest_weight};
+      count_sent_group(args.nonfinite, scale);
     }
     add_decoded_words<Bits>(before, words, scale);
     if (entry) store_block(entry + begin, before, size);
@@ -148,8 +149,9 @@ __global__ void __launch_bounds__(kThreads)
     load_entry(value, entry, begin, size);
     std::uint32_t words[kCodeWords<Bits>];
     load_words(words, segment + layout.code_offset(begin));
-    add_decoded_words<Bits>(value, words,
-                            valid ? load_scale(segment, layout, begin) : float_from_bits(kNanBits));
+    const float scale = valid ? load_scale(segment, layout, begin) : float_from_bits(kNanBits);
+    add_decoded_words<Bits>(value, words, scale);
+    count_received_group(args.nonfinite, layout, begin, scale != scale);
     if (entry) store_block(entry + begin, value, size);
     store_block(receive + begin, value, size);
     if (staged) store_block(staged + begin, value, staged_size<T>(size));

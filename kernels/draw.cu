@@ -2,18 +2,21 @@
 #include "kernels/launch.h"
 #include "kernels/launch_kernel.cuh"
 #include "kernels/load.h"
+#include "kernels/nonfinite.cuh"
 
 namespace sdp4bit {
 namespace {
 
-__global__ void advance_draw_kernel(std::uint64_t* counter, std::uint32_t by) {
+__global__ void advance_draw_kernel(std::uint64_t* counter, std::uint32_t by, const CounterMirror mirror) {
   *counter += by;
+  copy_counters(mirror);
 }
 
 }  // namespace
 
-cudaError_t advance_draw(std::uint64_t* counter, std::uint32_t by, cudaStream_t stream) {
-  return launch_kernel(advance_draw_kernel, 1, 1, 0, stream, counter, by);
+cudaError_t advance_draw(std::uint64_t* counter, std::uint32_t by, cudaStream_t stream,
+                         const CounterMirror& mirror) {
+  return launch_kernel(advance_draw_kernel, 1, 1, 0, stream, counter, by, mirror);
 }
 
 cudaError_t load_draw() {

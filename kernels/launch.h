@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/device_counters.h"
 #include "kernels/wire_format.h"
 
 namespace sdp4bit {
@@ -58,6 +59,7 @@ struct QuantizeArgs {
   MessageKind kind = MessageKind::gradient_in_node;  // also separates the noise of the phases
   std::uint32_t sender = 0;                          // rank in the communicator, for the header
   std::uint32_t chunk = 0;
+  NonFiniteGroups* nonfinite = nullptr;  // device words that count, or nullptr
 };
 cudaError_t quantize(const QuantizeArgs& args, cudaStream_t stream);
 
@@ -83,6 +85,7 @@ struct ReduceRequantizeArgs {
   std::uint32_t sender = 0;
   std::uint32_t chunk = 0;
   std::uint32_t* error = nullptr;  // device word, set to 1 when a received header cannot be; may be nullptr
+  NonFiniteGroups* nonfinite = nullptr;
 };
 cudaError_t reduce_requantize(const ReduceRequantizeArgs& args, cudaStream_t stream);
 
@@ -101,11 +104,13 @@ struct ReduceFinishArgs {
   std::uint32_t chunk = 0;
   MessageKind kind = MessageKind::gradient_between_nodes;
   std::uint32_t* error = nullptr;
+  NonFiniteGroups* nonfinite = nullptr;
 };
 cudaError_t reduce_finish(const ReduceFinishArgs& args, cudaStream_t stream);
 
-/// *counter += by, after all draws of a call are made.
-cudaError_t advance_draw(std::uint64_t* counter, std::uint32_t by, cudaStream_t stream);
+/// *counter += by, after all draws of a call are made; then copies what kernels counted.
+cudaError_t advance_draw(std::uint64_t* counter, std::uint32_t by, cudaStream_t stream,
+                         const CounterMirror& mirror = {});
 
 /// Loads every kernel on the current device, so that no later launch has to.
 cudaError_t load_kernels();

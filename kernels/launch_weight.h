@@ -82,6 +82,7 @@ struct EncodeDifferenceArgs {
       nullptr;        // likewise: the chunk's place in a message of the exchange in the node, or nullptr
   NoiseKey key = {};  // of stochastic codecs
   Draw draw = {};
+  NonFiniteGroups* nonfinite = nullptr;  // device words that count, or nullptr
 };
 cudaError_t encode_difference(const EncodeDifferenceArgs& args, cudaStream_t stream);
 
@@ -102,7 +103,7 @@ struct SealDifferenceArgs {
   WeightSums* sums = nullptr;  // zero before the first chunk
   std::uint32_t slot = 0;
   std::uint32_t sender = 0;                  // rank in the communicator
-  std::uint32_t flags = 0;                   // kOwnReplica, where the host knows it
+  std::uint32_t flags = 0;                   // what the host says: kOwnReplica, kReset
   const std::uint32_t* own_flags = nullptr;  // device: Probe::flags, or nullptr
   Draw draw = {};                            // without a counter: 0
   std::byte* message = nullptr;
@@ -125,6 +126,7 @@ struct AddDifferenceArgs {
   std::byte* staging = nullptr;            // message for the exchange in the node; may be nullptr
   std::uint32_t staged_senders = 0;
   std::uint32_t* error = nullptr;
+  NonFiniteGroups* nonfinite = nullptr;
 };
 cudaError_t add_difference(const AddDifferenceArgs& args, cudaStream_t stream);
 
@@ -155,6 +157,7 @@ struct PublishArgs {
   HeaderTable tables[3];  // together one header a rank
   std::uint64_t class_call = 0;
   CallWords* words = nullptr;
+  CounterMirror mirror = {};  // copied besides
 };
 cudaError_t publish_words(const PublishArgs& args, cudaStream_t stream);
 
@@ -184,7 +187,7 @@ struct WriteRecordArgs {
   WeightChunk chunk;                    // the whole shard
   const GroupMaxima* maxima = nullptr;  // nullptr: neither small nor a jump
   std::size_t maxima_count = 0;
-  std::uint32_t flags = 0;  // what the host knows: kSeen, kReady, kRefused
+  std::uint32_t flags = 0;  // what the host knows: kSeen, kReady, kRefused, kReset
   std::uint32_t slot = 0;
   std::uint32_t slot_count = 0;
   std::uint32_t sender = 0;

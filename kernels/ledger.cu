@@ -93,6 +93,7 @@ __global__ void __launch_bounds__(kThreads) publish_words_kernel(const PublishAr
       agreed.add(*reinterpret_cast<const MessageHeader*>(header));
     }
   }
+  if (threadIdx.x == 0) copy_counters(args.mirror);
   agreed.publish(args.words, args.class_call);
 }
 

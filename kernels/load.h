@@ -18,6 +18,7 @@ cudaError_t load_probe();
 cudaError_t load_quantize();
 cudaError_t load_reduce_finish();
 cudaError_t load_reduce_requantize();
+cudaError_t load_sample();
 
 /// Loads kernels on the current device, and remembers the first error.
 class KernelLoader {

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
                            args.kind,
                            input_segment,
                            args.input.offset + begin};
-    encode_to_segment<Bits>(segment, layout, value, begin, args.input.count, noise, scratch);
+    encode_to_segment<Bits>(segment, layout, value, begin, args.input.count, noise, scratch, args.nonfinite);
   }
 }
 

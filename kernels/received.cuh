@@ -18,10 +18,11 @@ struct ReceivedMessages {
   std::size_t segment_offset;  // of the segment in use, from a message's first byte
   const bool* invalid;         // shared memory, one a message
 
-  /// Adds message `m`'s block that begins at `begin`.
+  /// Adds message `m`'s block that begins at `begin`; true if it is NaN.
   template <unsigned Bits>
-  __device__ __forceinline__ void add(float (&sum)[kBlock], std::uint32_t m, std::size_t begin) const {
-    add_decoded<Bits>(sum, messages.data + m * messages.stride + segment_offset, layout, begin, invalid[m]);
+  __device__ __forceinline__ bool add(float (&sum)[kBlock], std::uint32_t m, std::size_t begin) const {
+    return add_decoded<Bits>(sum, messages.data + m * messages.stride + segment_offset, layout, begin,
+                             invalid[m]);
   }
 };
 
@@ -39,18 +40,20 @@ __device__ __forceinline__ void check_headers(bool* invalid, const Messages& mes
 }
 
 /// sum = message 0 + ... + own + ... in rank order; `own` stands at `own_position` among the messages.
-/// The sum begins with -0, which changes no first summand.
+/// The sum begins with -0, which changes no first summand. True if some message's block is NaN.
 template <unsigned Bits>
-__device__ __forceinline__ void sum_in_rank_order(float (&sum)[kBlock], const float (&own)[kBlock],
+__device__ __forceinline__ bool sum_in_rank_order(float (&sum)[kBlock], const float (&own)[kBlock],
                                                   std::uint32_t own_position,
                                                   const ReceivedMessages& received,
                                                   std::uint32_t message_count, std::size_t begin) {
   SDP4BIT_UNROLL
   for (unsigned i = 0; i < kBlock; ++i) sum[i] = -0.0f;
-  for (std::uint32_t m = 0; m < own_position; ++m) received.add<Bits>(sum, m, begin);
+  bool nan = false;
+  for (std::uint32_t m = 0; m < own_position; ++m) nan |= received.add<Bits>(sum, m, begin);
   SDP4BIT_UNROLL
   for (unsigned i = 0; i < kBlock; ++i) sum[i] += own[i];
-  for (std::uint32_t m = own_position; m < message_count; ++m) received.add<Bits>(sum, m, begin);
+  for (std::uint32_t m = own_position; m < message_count; ++m) nan |= received.add<Bits>(sum, m, begin);
+  return nan;
 }
 
 }  // namespace sdp4bit

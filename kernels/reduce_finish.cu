@@ -38,7 +38,9 @@ __global__ void __launch_bounds__(kThreads)
     float own[kBlock];
     float sum[kBlock];
     load_own<T>(own, args, begin, factor);
-    sum_in_rank_order<Bits>(sum, own, args.own_position, received, args.message_count, begin);
+    const bool nan =
+        sum_in_rank_order<Bits>(sum, own, args.own_position, received, args.message_count, begin);
+    count_received_group(args.nonfinite, layout, begin, nan);
     if (args.codec.hadamard) inverse_hadamard32(sum);
     SDP4BIT_UNROLL
     for (unsigned i = 0; i < kBlock; ++i) sum[i] *= args.out_factor;

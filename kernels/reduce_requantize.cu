@@ -44,12 +44,15 @@ __global__ void __launch_bounds__(kThreads)
     float sum[kBlock];
     load_input<T>(own, args.input, input_segment, begin, factor, args.codec.hadamard);
     const std::uint32_t peers = begin < count ? args.peer_count : 0;
-    sum_in_rank_order<ReceivedBits>(sum, own, min(args.own_position, peers), received, peers, begin);
+    const bool nan =
+        sum_in_rank_order<ReceivedBits>(sum, own, min(args.own_position, peers), received, peers, begin);
+    count_received_group(args.nonfinite, received_layout, begin, nan);
     if (travels) {
       const BlockNoise noise{
           args.codec.rounding == Rounding::stochastic, key,           draw,
           MessageKind::gradient_between_nodes,         input_segment, args.input.offset + begin};
-      encode_to_segment<Bits>(message + layout.segment_offset(0), layout, sum, begin, count, noise, scratch);
+      encode_to_segment<Bits>(message + layout.segment_offset(0), layout, sum, begin, count, noise, scratch,
+                              args.nonfinite);
     } else if (begin < count) {
       store_floats(args.own_partial + begin, sum);
     }

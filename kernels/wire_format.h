@@ -57,6 +57,7 @@ enum WeightFlag : std::uint32_t {
   kRefused = 16,     // ... and never will: no memory, or beyond its bound
   kOwnReplica = 32,  // nothing is lost if the sender's own shard becomes what the others hold
   kOwnMaster = 64,   // the sender's own shard is the program's master copy: it must stay exact
+  kReset = 128,      // the sender's program wants the class to learn anew
 };
 
 struct MessageHeader {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include "plugin/all_gather.h"
@@ -20,6 +21,8 @@ namespace {
 
 constexpr std::size_t kRecord = sizeof(HandshakeRecord);
 constexpr std::size_t kHello = 16;  // bytes to each peer when connecting
+constexpr std::size_t kScratch =
+    round_up(sizeof(DeviceCounters), kMessageAlign);  // where they lie in `words`
 
 class HandshakeCall final : public PhasedCall {
  public:
@@ -31,6 +34,7 @@ class HandshakeCall final : public PhasedCall {
   std::size_t chunk_count() const override { return 1; }
   std::size_t chunk_bytes(std::size_t) const override { return 0; }
   int step_count() const override { return 2; }
+  const char* phase(int) const override { return "handshake"; }
 
   void launch(const Step& step) override {
     if (step.step == 0) {
@@ -73,6 +77,7 @@ class ConnectingCall final : public PhasedCall {
   std::size_t chunk_count() const override { return 1; }
   std::size_t chunk_bytes(std::size_t) const override { return 0; }
   int step_count() const override { return 1; }
+  const char* phase(int) const override { return "connect"; }
 
   void launch(const Step& step) override {
     const RelaxedCapture relaxed;  // another thread may be capturing
@@ -80,7 +85,7 @@ class ConnectingCall final : public PhasedCall {
     upload_segment_tables(comm_, step.stream);
   }
   void exchange(const Step& step) override {
-    std::byte* const mine = comm_.words.data() + sizeof(std::uint64_t) * 2;
+    std::byte* const mine = comm_.words.data() + kScratch;
     for (const std::uint32_t peer : peers_) {
       check(real_nccl().send(mine, kHello, ncclUint8, static_cast<int>(peer), comm_.handle, step.stream));
       check(real_nccl().recv(mine + kHello * (1 + peer), kHello, ncclUint8, static_cast<int>(peer),
@@ -102,17 +107,26 @@ std::int64_t noise_rank(const CommState& comm) {
 }
 
 void give_back_memory(CommState& comm) {
+  comm.stats.set_mirror(nullptr);
+  comm.stats->workspace_bytes.store(0);
+  comm.sampling.release();
   comm.workspace.reset();
   comm.words.reset();
-  comm.error_word.reset();
+  comm.host_words.reset();
 }
 
 /// All that the handshake answers for; false, and nothing is kept, where a part of it cannot be had.
 bool allocate_memory(CommState& comm) {
   comm.workspace = DeviceBuffer::try_allocate(config().workspace);
-  comm.words = DeviceBuffer::try_allocate(2 * sizeof(std::uint64_t) + kHello * (1 + comm.ranks));
-  comm.error_word = PinnedBuffer::try_allocate(sizeof(std::uint32_t));
-  if (comm.workspace && comm.words && comm.error_word) return true;
+  comm.words = DeviceBuffer::try_allocate(kScratch + kHello * (1 + comm.ranks));
+  comm.host_words = PinnedBuffer::try_allocate(sizeof(HostWords));
+  if (comm.workspace && comm.words && comm.host_words) {
+    new (comm.host_words.data()) HostWords;
+    comm.stats.set_mirror(comm.counter_mirror().host);
+    comm.stats->workspace_bytes.store(comm.workspace.bytes());
+    comm.sampling.allocate(config().sample_error);
+    return true;
+  }
   give_back_memory(comm);
   return false;
 }
@@ -196,17 +210,18 @@ PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
   std::uint32_t bits = (options.enable ? Bits::enabled : 0u) | (selected ? Bits::selected : 0u) |
                        (comm.blocking ? Bits::blocking : 0u) |
                        (options.on_mismatch == OnMismatch::abort ? Bits::abort_on_mismatch : 0u);
-  const bool wanted = options.enable && selected && comm.blocking;
+  comm.handshake_started.store(true);
+  const std::uint32_t hint = comm.hint.load();
+  bits |= hint;
+  const bool wanted =
+      options.enable && (selected || (hint & (Bits::hint_gradients | Bits::hint_weights))) && comm.blocking;
   if (!wanted || allocate_memory(comm)) bits |= Bits::workspace_ready;
 
   comm.handshake = std::make_unique<Handshake>();
   Handshake& handshake = *comm.handshake;
   handshake.device = DeviceBuffer(kRecord * (1 + comm.ranks));
   handshake.host = PinnedBuffer(kRecord * (1 + comm.ranks));
-  if (comm.workspace) {
-    zero(comm.words.data(), comm.words.bytes());
-    *comm.error_flag() = 0;
-  }
+  if (comm.workspace) zero(comm.words.data(), comm.words.bytes());
   const HandshakeRecord record = make_record(options, bits, noise_rank(comm));
   std::memcpy(handshake.host.data(), &record, sizeof record);
   handshake.call = std::make_unique<HandshakeCall>(comm, handshake, stream);
@@ -225,11 +240,16 @@ void read_handshake(CommState& comm) {
   for (const HandshakeRecord& record : records) hosts.push_back(record.host_hash);
   comm.topology = make_topology(hosts, comm.rank, config().local_size);
 
+  for (const Collective collective : kCollectives) {
+    comm.native_shards[static_cast<std::size_t>(collective)] = native_shards(collective, comm.topology);
+  }
   const Verdict verdict = judge(records, comm.topology, config());
+  comm.stats.agreed(verdict.agreement, comm.topology.node_count, verdict.reason);
   if (verdict.agreement == Agreement::on) {
     comm.noise = {.seed = config().seed,
                   .rank = verdict.job_ranks_differ ? static_cast<std::uint32_t>(noise_rank(comm)) : comm.rank,
                   .communicator = comm.number};
+    comm.carried = verdict.carried;
     comm.weights = std::make_unique<WeightState>(comm);
     comm.agreement = Agreement::on;
     say_engaged(comm);

@@ -47,12 +47,14 @@ bool is_in_place(const AllGatherArgs& call, const CommState& comm, ElementType t
 
 /// All gathers of one count and type on a communicator.
 struct GatherClass {
-  GatherClass(std::uint32_t class_number, const LedgerShape& ledger_shape, WordsPool& pool)
+  GatherClass(std::uint32_t class_number, const LedgerShape& ledger_shape, WordsPool& pool,
+              ClassStats& class_stats)
       : number(class_number),
         shape(ledger_shape),
         machine(config().weight_refresh, own_slices_of(config().own_shard)),
         ledger(ledger_shape),
-        queue(pool) {}
+        queue(pool),
+        stats(class_stats) {}
 
   const std::uint32_t number;
   const LedgerShape shape;
@@ -66,6 +68,8 @@ struct GatherClass {
   bool in_place = false;      // some call was
   bool wants_ledger = false;  // S was agreed, memory was not asked for yet
   bool has_jumped = false;
+  std::uint64_t resets_done = 0;  // of the communicator's requests
+  ClassStats& stats;
 };
 
 /// Calls of one kind, reused from group to group.
@@ -82,6 +86,23 @@ class CallPool {
   std::deque<Call> calls_;
   std::size_t used_ = 0;
 };
+
+const char* stage_name(WeightStage stage) {
+  return stage == WeightStage::learning     ? "learning"
+         : stage == WeightStage::difference ? "difference"
+                                            : "native";
+}
+
+void note_event(ClassStats& stats, const WeightClass& machine, WeightEvent event) {
+  if (event == WeightEvent::none) return;
+  stats.stage.store(stage_name(machine.stage()), std::memory_order_relaxed);
+  stats.last_event.store(event_name(event), std::memory_order_relaxed);
+  stats.slots.store(machine.slots(), std::memory_order_relaxed);
+  if (event == WeightEvent::jump_round) stats.jumps.fetch_add(1, std::memory_order_relaxed);
+  if (event == WeightEvent::refresh_round) stats.refreshes.fetch_add(1, std::memory_order_relaxed);
+  if (event == WeightEvent::reset) stats.resets.fetch_add(1, std::memory_order_relaxed);
+  if (event == WeightEvent::learning_again) stats.relearned.fetch_add(1, std::memory_order_relaxed);
+}
 
 Codec direct_codec() {
   Codec codec = config().weight_codec();
@@ -107,10 +128,15 @@ struct WeightState::Impl {
   void follow(GatherClass& gathers, WeightEvent event);
   static void say_own_slices(const GatherClass& gathers);
   void allocate_ledger(GatherClass& gathers);
+  void note_memory(GatherClass& gathers);
+  /// Said with every call until all ranks have said it.
+  [[nodiscard]] std::uint32_t reset_flag(const GatherClass& gathers) const {
+    return comm.resets_asked.load() != gathers.resets_done ? kReset : 0u;
+  }
   [[nodiscard]] std::uint64_t ledger_bound() const;
   [[nodiscard]] WeightChunk shard_of(const GatherClass& gathers) const;
   PhasedCall* enroll_record(GatherClass& gathers, const AllGatherArgs& args);
-  PhasedCall* enroll_difference(DifferencePlan plan, const Ledger* voted);
+  PhasedCall* enroll_difference(DifferencePlan plan, const Ledger* voted, std::uint64_t epoch);
 
   CommState& comm;
   WeightTables ledger_tables;
@@ -209,6 +235,7 @@ void WeightState::Impl::say_own_slices(const GatherClass& gathers) {
 }
 
 void WeightState::Impl::follow(GatherClass& gathers, WeightEvent event) {
+  note_event(gathers.stats, gathers.machine, event);
   const auto say = [&](const char* what) {
     log_info("AllGather of %zu %s per rank, call %llu: %s", gathers.shape.count,
              type_name(gathers.shape.type), static_cast<unsigned long long>(gathers.calls), what);
@@ -232,6 +259,10 @@ void WeightState::Impl::follow(GatherClass& gathers, WeightEvent event) {
       return say("a difference was large; one round native");
     case WeightEvent::refresh_round:
       return say("one round native, to refresh");
+    case WeightEvent::reset:
+      gathers.resets_done = comm.resets_asked.load();
+      gathers.ledger.restart();
+      return say("the program asked for it on all ranks; learning again");
     case WeightEvent::learning_again:
       gathers.ledger.restart();
       return say("large differences are the rule; learning again");
@@ -252,6 +283,13 @@ void WeightState::Impl::follow(GatherClass& gathers, WeightEvent event) {
       break;
   }
   gathers.ledger.release();
+  note_memory(gathers);
+}
+
+void WeightState::Impl::note_memory(GatherClass& gathers) {
+  gathers.stats.ledger_bytes.store(gathers.ledger.bytes(), std::memory_order_relaxed);
+  gathers.stats.sample_bytes.store(gathers.ledger.samples_bytes(), std::memory_order_relaxed);
+  comm.stats->record_bytes.store(words.bytes(), std::memory_order_relaxed);
 }
 
 std::uint64_t WeightState::Impl::ledger_bound() const {
@@ -318,30 +356,41 @@ PhasedCall* WeightState::Impl::enroll_record(GatherClass& gathers, const AllGath
               .slot = found.slot,
               .slot_count = ledger.slot_count(),
               .flags = (found.seen ? kSeen : 0u) | (ledger.ready() ? kReady : 0u) |
-                       (ledger.refused() ? kRefused : 0u),
+                       (ledger.refused() ? kRefused : 0u) | reset_flag(gathers),
               .compares = compares,
               .sample = sample,
               .answers_probe = visit.answer,
               .words = gathers.queue.add(gathers.calls)});
   ++gathers.calls;
+  gathers.stats.calls.fetch_add(1, std::memory_order_relaxed);
+  note_memory(gathers);
   return &record;
 }
 
 /// With a ledger to vote on: each gather is voted on first.
-PhasedCall* WeightState::Impl::enroll_difference(DifferencePlan plan, const Ledger* voted) {
+PhasedCall* WeightState::Impl::enroll_difference(DifferencePlan plan, const Ledger* voted,
+                                                 std::uint64_t epoch) {
   plan.comm = &comm;
-  const std::size_t bytes = plan.args.count * element_bytes(plan.shard.type) * (comm.ranks - 1);
+  plan.sampled = comm.sampling.takes(Collective::all_gather, epoch);
+  const auto count = [&](const DifferenceCall& call) {
+    const LinkBytes native =
+        comm.native(Collective::all_gather).of(plan.args.count * element_bytes(plan.shard.type));
+    count_sent(*comm.stats, Collective::all_gather, native, call.sent_bytes());
+    FunctionStats& function = comm.stats->of(Collective::all_gather);
+    function.add(Counter::sends, call.sends());
+    function.add(Counter::gathers, call.gathers());
+  };
   if (voted) {
     CallWords* const answer = words.take();
     vote_answers.push_back(answer);
     VotedCall& call = votes.next();
     call.set(plan, voted->slot_count(), answer);
-    count_bytes(comm.stats, Collective::all_gather, bytes, call.sent_bytes());
+    count(call.difference());
     return &call;
   }
   DifferenceCall& call = differences.next();
   call.set(plan);
-  count_bytes(comm.stats, Collective::all_gather, bytes, call.sent_bytes());
+  count(call);
   return &call;
 }
 
@@ -394,7 +443,8 @@ PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std:
                         .own_place = tables.own_place,
                         .group_size = config().weight_group,
                         .probes = config().own_shard == OwnShard::automatic},
-            impl_->words);
+            impl_->words, impl_->comm.stats.add_class(call.count, type));
+        gathers->resets_done = impl_->comm.resets_asked.load();
         gathers->epoch = epoch;
       }
       return impl_->enroll_record(*gathers, call);
@@ -413,7 +463,7 @@ PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std:
                                                .class_call = impl_->direct_calls++},
                                      .args = call,
                                      .replica = config().own_shard == OwnShard::replica},
-                                    nullptr);
+                                    nullptr, epoch);
   }
   const auto [slot, known] = gathers->ledger.find_slot(call.receive);
   const OwnSlices own = gathers->machine.own_slices();
@@ -426,18 +476,21 @@ PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std:
             : ProbeSchedule::Visit{};
   const WeightChunk shard = impl_->shard_of(*gathers);
   CallWords* const words = gathers->queue.add(gathers->calls++);
-  return impl_->enroll_difference({.tables = &impl_->ledger_tables,
-                                   .shard = shard,
-                                   .args = call,
-                                   .slot = slot,
-                                   .own_entry = gathers->ledger.own_entry(slot),
-                                   .ledger = gathers->ledger.entries(),
-                                   .replica = own == OwnSlices::replica,
-                                   .own_flags = gathers->in_place ? 0u : std::uint32_t{kOwnReplica},
-                                   .probe = probe,
-                                   .visit = visit,
-                                   .words = words},
-                                  config().weight_vote ? &gathers->ledger : nullptr);
+  gathers->stats.calls.fetch_add(1, std::memory_order_relaxed);
+  gathers->stats.differences.fetch_add(1, std::memory_order_relaxed);
+  return impl_->enroll_difference(
+      {.tables = &impl_->ledger_tables,
+       .shard = shard,
+       .args = call,
+       .slot = slot,
+       .own_entry = gathers->ledger.own_entry(slot),
+       .ledger = gathers->ledger.entries(),
+       .replica = own == OwnSlices::replica,
+       .own_flags = (gathers->in_place ? 0u : std::uint32_t{kOwnReplica}) | impl_->reset_flag(*gathers),
+       .probe = probe,
+       .visit = visit,
+       .words = words},
+      config().weight_vote ? &gathers->ledger : nullptr, epoch);
 }
 
 }  // namespace sdp4bit

@@ -24,6 +24,12 @@ CallWords* WordsPool::take() {
   return words;
 }
 
+std::uint64_t WordsPool::bytes() const {
+  std::uint64_t bytes = 0;
+  for (const PinnedBuffer& block : blocks_) bytes += block.bytes();
+  return bytes;
+}
+
 CallWords* CallQueue::add(std::uint64_t call) {
   reuse_skipped();
   if (!entries_.empty() && entries_.back().call + 1 != call) {
@@ -61,6 +67,7 @@ AgreedWords CallQueue::read(std::uint64_t call) const {
           .any_jump = (words.any_flags & kJump) != 0,
           .all_replica = (words.all_flags & kOwnReplica) != 0,
           .any_master = (words.any_flags & kOwnMaster) != 0,
+          .all_reset = (words.all_flags & kReset) != 0,
           .max_slots = words.max_slots};
 }
 

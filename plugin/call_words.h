@@ -19,6 +19,7 @@ class WordsPool {
   [[nodiscard]] CallWords* take();
   /// Only words whose number was written: no kernel touches them any more.
   void give_back(CallWords* words) { free_.push_back(words); }
+  [[nodiscard]] std::uint64_t bytes() const;
 
  private:
   std::vector<PinnedBuffer> blocks_;

@@ -10,6 +10,7 @@
 #include "plugin/agreement.h"
 #include "plugin/all_gather.h"
 #include "plugin/real_nccl.h"
+#include "plugin/stats_files.h"
 #include "plugin/watchdog.h"
 
 namespace sdp4bit {
@@ -78,9 +79,12 @@ CommState::CommState(ncclComm_t comm_handle, CommOrigin comm_origin)
   ranks = static_cast<std::uint32_t>(count);
   rank = static_cast<std::uint32_t>(user_rank);
   blocking = origin.blocking;
+  stats.identify(origin.name, ranks, rank, device);
 }
 
-CommState::~CommState() = default;
+CommState::~CommState() {
+  stats.set_mirror(nullptr);
+}
 
 void CommState::check_usable() const {
   if (aborted.load()) throw Error(ncclInvalidUsage, "the communicator was aborted");
@@ -90,7 +94,7 @@ void CommState::check_usable() const {
         "an earlier call on this communicator failed on this rank (the log names it): abort the communicator "
         "on all ranks and create it anew, as after an error of NCCL");
   }
-  if (error_word && __atomic_load_n(error_flag(), __ATOMIC_ACQUIRE) != 0) {
+  if (host_words && __atomic_load_n(error_flag(), __ATOMIC_ACQUIRE) != 0) {
     throw Error(
         ncclRemoteError,
         "a message arrived whose header cannot be; the output of that call is NaN. Some rank runs another "
@@ -148,6 +152,13 @@ std::shared_ptr<CommState> find_comm(ncclComm_t handle) {
     if (!entry.nccl) entry.nccl = &real_nccl();
   }
   return entry.state;
+}
+
+std::shared_ptr<CommState> known_comm(ncclComm_t handle) {
+  Registry& all = registry();
+  const std::shared_lock lock(all.mutex);
+  const auto found = all.entries.find(handle);
+  return found == all.entries.end() ? nullptr : found->second.state;
 }
 
 void forget_comm(ncclComm_t handle) {

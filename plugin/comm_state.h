@@ -8,17 +8,21 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "kernels/device_counters.h"
 #include "kernels/launch.h"
 #include "plugin/cuda_raii.h"
+#include "plugin/native_traffic.h"
 #include "plugin/options.h"
 #include "plugin/phased_call.h"
 #include "plugin/policy.h"
+#include "plugin/sampled_error.h"
 #include "plugin/stats.h"
 #include "plugin/topology.h"
 
@@ -51,12 +55,20 @@ struct SegmentTables {
   const std::uint32_t* own_column = nullptr;   // two levels: (node, own local rank) for each node
 };
 
+/// What kernels write to pinned memory.
+struct HostWords {
+  std::uint32_t error = 0;  // 1: a header arrived that cannot be
+  DeviceCounters counters;
+};
+
 class CommState {
  public:
   CommState(ncclComm_t handle, CommOrigin origin);
   ~CommState();
   CommState(const CommState&) = delete;
   CommState& operator=(const CommState&) = delete;
+
+  OpenStats stats;  // first: its class counters outlive the weights' side
 
   // Fixed from the start.
   const ncclComm_t handle;
@@ -67,18 +79,26 @@ class CommState {
   bool blocking = true;
   std::uint32_t number = 0;  // how many communicators this process had on this device before
 
+  /// What the program said that the communicator carries: HandshakeRecord::Bits. In force if all ranks said
+  /// something before their first call.
+  std::atomic<std::uint32_t> hint{0};
+  std::atomic<bool> handshake_started{false};  // too late for hints
+
   // Agreed by the handshake; fixed from then on.
   Agreement agreement = Agreement::pending;
   std::unique_ptr<Handshake> handshake;    // from the first call until it is read
   std::unique_ptr<PhasedCall> connecting;  // run once, by the group that read the agreement
   bool connected = false;
+  Carried carried;
   Topology topology;
+  std::array<NativeShards, kCollectives.size()> native_shards;  // by function
   NoiseKey noise;
 
   // Memory: allocated with the handshake, given back when it says no.
   DeviceBuffer workspace;   // SDP4BIT_WORKSPACE bytes, the same on all ranks
-  DeviceBuffer words;       // the draw counter, then scratch for connecting
-  PinnedBuffer error_word;  // a kernel that met a header that cannot be writes 1
+  DeviceBuffer words;       // what kernels count, the draw counter first; then scratch for connecting
+  PinnedBuffer host_words;  // HostWords
+  ErrorSampling sampling;
   SegmentTables tables;
   Event join;          // brings the streams of one group together
   Event last_use;      // of the workspace
@@ -92,7 +112,9 @@ class CommState {
   std::uint64_t group_epoch = 0;     // the outermost group that the next two belong to
   std::uint64_t calls_before_group = 0;
   std::uint32_t draws_in_group = 0;  // noise draws taken by calls of this group
-  CommStats stats;
+
+  /// Requests of the program that all classes of weights learn anew; see WeightState.
+  std::atomic<std::uint64_t> resets_asked{0};
 
   std::atomic<bool> aborted{false};
   /// A call of ours ended half done: what this rank would send next need not be what its peers expect.
@@ -102,8 +124,15 @@ class CommState {
 
   /// The next value for Draw::offset in this group; the engine advances the counter behind the group.
   [[nodiscard]] Draw take_draw() { return {.counter = draw_counter(), .offset = draws_in_group++}; }
-  [[nodiscard]] std::uint64_t* draw_counter() const { return words.as<std::uint64_t>(); }
-  [[nodiscard]] std::uint32_t* error_flag() const { return error_word.as<std::uint32_t>(); }
+  [[nodiscard]] std::uint64_t* draw_counter() const { return &counters()->draws; }
+  [[nodiscard]] DeviceCounters* counters() const { return words.as<DeviceCounters>(); }
+  [[nodiscard]] CounterMirror counter_mirror() const {
+    return {counters(), &host_words.as<HostWords>()->counters};
+  }
+  [[nodiscard]] std::uint32_t* error_flag() const { return &host_words.as<HostWords>()->error; }
+  [[nodiscard]] const NativeShards& native(Collective collective) const {
+    return native_shards[static_cast<std::size_t>(collective)];
+  }
   /// Throws if a kernel has met a header that cannot be, if an earlier call failed here, or after an abort.
   void check_usable() const;
 
@@ -124,6 +153,8 @@ void note_created(ncclComm_t handle, CommOrigin origin);
 [[nodiscard]] const RealNccl* nccl_of(ncclComm_t handle);
 /// The state of a communicator, made at its first use; nullptr if NCCL does not know the handle (yet).
 [[nodiscard]] std::shared_ptr<CommState> find_comm(ncclComm_t handle);
+/// The same without making it: nullptr if it was not used yet.
+[[nodiscard]] std::shared_ptr<CommState> known_comm(ncclComm_t handle);
 /// Forgets a communicator; its memory goes when nobody uses it any more.
 void forget_comm(ncclComm_t handle);
 /// Before NCCL aborts: makes waits of other threads end, and later calls fail.

@@ -110,7 +110,7 @@ ncclResult_t Group::simulate_end(ncclSimInfo_t* info) {
   ncclResult_t result = ncclSuccess;
   // Calls of ours were not passed on yet: the simulation is about what NCCL would do with them.
   for (const Recorded& call : calls_) {
-    count_call(call.comm->stats, call.collective, Reason::simulated);
+    count_call(*call.comm->stats, call.collective, Reason::simulated, 0, 0);
     if (depth_ != 1 || refused(result)) continue;
     if (call.collective == Collective::reduce_scatter && call.reason == Reason::compressed) {
       const ReduceScatterArgs& args = call.reduce_scatter;
@@ -233,7 +233,8 @@ Reason Group::classify(CommState& comm, const CallFacts& facts) {
                 {.ranks = comm.ranks,
                  .agreement = comm.agreement,
                  .calls_before_group = comm.calls_before_group,
-                 .gradients_before = comm.gradients_before},
+                 .gradients_before = comm.gradients_before,
+                 .carried = comm.carried},
                 config());
 }
 
@@ -245,7 +246,7 @@ ncclResult_t Group::take(Recorded call, const CallFacts& facts, const PassOn& pa
             static_cast<int>(facts.type), reason_name(call.reason));
   call.counts = facts.count > 0 && !facts.capturing && call.comm->ranks > 1;
   const bool keep = call.counts || ours;
-  if (!keep) count_call(call.comm->stats, call.collective, call.reason);
+  if (!keep) count(call);
   if (depth_ == 0) {
     if (keep) calls_.push_back(std::move(call));
     return finish_outermost([&] { return ours ? ncclSuccess : pass_on(); });
@@ -253,6 +254,16 @@ ncclResult_t Group::take(Recorded call, const CallFacts& facts, const PassOn& pa
   const ncclResult_t result = ours ? ncclSuccess : pass_on();
   if (keep && !refused(result)) calls_.push_back(std::move(call));
   return result;
+}
+
+void Group::count(const Recorded& call) {
+  const bool gradient = call.collective == Collective::reduce_scatter;
+  const std::uint64_t elements =
+      (gradient ? call.reduce_scatter.count : call.all_gather.count) * call.comm->ranks;
+  const ncclDataType_t type = gradient ? call.reduce_scatter.type : call.all_gather.type;
+  count_call(*call.comm->stats, call.collective, call.reason, elements, elements * nccl_type_bytes(type));
+  if (call.reason == Reason::compressed && !call.counts)
+    call.comm->stats->of(call.collective).add(Counter::captured_calls, 1);
 }
 
 template <typename EndNatives>
@@ -293,7 +304,7 @@ void Group::launch(bool in_progress) {
   for (Recorded& call : calls_) {
     CommState& comm = *call.comm;
     const DeviceGuard device(comm.device);
-    count_call(comm.stats, call.collective, call.reason);
+    count(call);
     const cudaStream_t stream =
         call.collective == Collective::reduce_scatter ? call.reduce_scatter.stream : call.all_gather.stream;
     if (call.counts && comm.calls_launched++ == 0) {
@@ -313,9 +324,10 @@ void Group::launch(bool in_progress) {
       if (gradient_calls_used_ == gradient_calls_.size()) gradient_calls_.emplace_back();
       ReduceScatterCall& gradient = gradient_calls_[gradient_calls_used_++];
       gradient.set(call.comm, call.reduce_scatter);
-      const std::size_t bytes = call.reduce_scatter.count * (comm.ranks - 1) *
-                                element_bytes(element_type(call.reduce_scatter.type).value());
-      count_bytes(comm.stats, call.collective, bytes, gradient.sent_bytes());
+      const std::size_t bytes = call.reduce_scatter.count * nccl_type_bytes(call.reduce_scatter.type);
+      count_sent(*comm.stats, call.collective, comm.native(call.collective).of(bytes), gradient.sent_bytes());
+      comm.stats->of(call.collective).add(Counter::sends, gradient.sends());
+      if (call.counts && comm.sampling.takes(call.collective, epoch_)) gradient.sample_error();
       phased_.push_back(&gradient);
       comm.gradients_before = comm.gradients_before || call.counts;
     }

@@ -76,6 +76,7 @@ class Group {
   ncclResult_t take(Recorded call, const CallFacts& facts, const PassOn& pass_on);
   template <typename EndNatives>
   ncclResult_t finish_outermost(const EndNatives& end_natives);
+  static void count(const Recorded& call);
   void launch(bool in_progress);
   void fail_all();
 

@@ -67,6 +67,10 @@ std::int64_t rank_without(std::span<const HandshakeRecord> records, std::uint32_
   return -1;
 }
 
+bool all_have(std::span<const HandshakeRecord> records, std::uint32_t bit) {
+  return rank_without(records, bit) < 0;
+}
+
 bool all_differ(std::span<const HandshakeRecord> records) {
   std::set<std::int64_t> seen;
   return std::all_of(records.begin(), records.end(), [&](const HandshakeRecord& record) {
@@ -133,7 +137,18 @@ Verdict judge(std::span<const HandshakeRecord> records, const Topology& topology
         " created the communicator with blocking=0; communicators that do not block stay with NCCL";
     return verdict;
   }
-  if (const std::int64_t rank = rank_without(records, Bits::selected); rank >= 0) {
+  // A hint counts where all ranks gave one: then it says more than a name does.
+  const bool hinted = all_have(records, Bits::hinted);
+  if (hinted) {
+    verdict.carried = {.gradients = all_have(records, Bits::hint_gradients),
+                       .weights = all_have(records, Bits::hint_weights)};
+    if (verdict.carried == Carried{.gradients = false, .weights = false}) {
+      verdict.reason = "the program says that it carries neither gradients nor weights";
+      verdict.worth_a_line = false;
+      return verdict;
+    }
+  }
+  if (const std::int64_t rank = hinted ? -1 : rank_without(records, Bits::selected); rank >= 0) {
     const bool on_none = std::none_of(records.begin(), records.end(), [](const HandshakeRecord& record) {
       return (record.bits & Bits::selected) != 0;
     });

@@ -23,6 +23,9 @@ struct HandshakeRecord {
     blocking = 4,  // the communicator's mode
     workspace_ready = 8,  // allocated, or not wanted because this rank says no anyway
     abort_on_mismatch = 16,
+    hinted = 32,  // the program said what the communicator carries: the next two
+    hint_gradients = 64,
+    hint_weights = 128,
   };
   struct Variable {
     std::uint64_t digest;   // of the whole value
@@ -52,6 +55,7 @@ struct Verdict {
       true;  // false: nobody expected otherwise (switched off everywhere, one node, not data parallel)
   bool abort = false;             // SDP4BIT_ON_MISMATCH=abort, and ranks differ
   bool job_ranks_differ = false;  // usable as a key of the noise
+  Carried carried;                // as hinted by all ranks, else everything
 };
 
 /// Pure: the same on every rank, from the records of all.

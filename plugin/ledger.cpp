@@ -69,6 +69,12 @@ Ledger::Sample Ledger::take_sample(std::uint32_t slot, bool seen) {
   return {kept->memory.data(), known};
 }
 
+std::uint64_t Ledger::samples_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Kept& sample : samples_) bytes += sample.memory.bytes();
+  return bytes;
+}
+
 void Ledger::prepare(cudaStream_t stream) {
   if (!needs_zeroing_) return;
   check(cudaMemsetAsync(entries_.data(), 0, entries_.bytes(), stream));

@@ -41,6 +41,7 @@ class Ledger {
   [[nodiscard]] bool ready() const { return slots_ != 0 && !refused_; }
   [[nodiscard]] bool refused() const { return refused_; }
   [[nodiscard]] std::uint64_t bytes() const { return entries_.bytes(); }
+  [[nodiscard]] std::uint64_t samples_bytes() const;
   [[nodiscard]] std::uint64_t needed_bytes(std::uint32_t slots) const;
   [[nodiscard]] std::uint32_t slots() const { return slots_; }
   [[nodiscard]] std::byte* entries() const { return entries_.data(); }

@@ -6,6 +6,7 @@
 #include "plugin/agreement.h"
 #include "plugin/boundary.h"
 #include "plugin/comm_state.h"
+#include "plugin/ranges.h"
 #include "plugin/real_nccl.h"
 #include "plugin/watchdog.h"
 
@@ -121,9 +122,11 @@ void Lockstep::run_step(int step) {
     if (!job.active || step >= job.call->step_count()) continue;
     const DeviceGuard device(lanes_[job.lane].comm->device);
     job.step.step = step;
+    const Range range(job.call->phase(step));
     job.call->launch(job.step);
   }
   const InsideNccl inside;
+  const Range range("exchange");
   InternalGroup group;
   for (Job& job : jobs_) {
     if (job.active && step < job.call->step_count()) job.call->exchange(job.step);
@@ -141,7 +144,8 @@ void Lockstep::hand_back() {
   for (Lane& lane : lanes_) {
     CommState& comm = *lane.comm;
     const DeviceGuard device(comm.device);
-    if (comm.draws_in_group > 0) check(advance_draw(comm.draw_counter(), comm.draws_in_group, lane.stream));
+    if (comm.draws_in_group > 0)
+      check(advance_draw(comm.draw_counter(), comm.draws_in_group, lane.stream, comm.counter_mirror()));
     comm.draws_in_group = 0;
     if (lane.capture == 0) {
       comm.last_use.record(lane.stream);

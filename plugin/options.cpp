@@ -326,12 +326,16 @@ const std::array kTable{
                                              "what follows when ranks differ in a variable"),
     words<&Config::log, kLogLevels>("SDP4BIT_LOG", "none, error, warn, info, trace", kLocal,
                                     "what is printed"),
-    row<&Config::stats, parse_text, print_text>("SDP4BIT_STATS",
-                                                "a path; %p: process id, %r: rank in the job", kLocal,
-                                                "file for the counters at exit, as JSON"),
-    row<&Config::metrics, parse_text, print_text>("SDP4BIT_METRICS",
-                                                  "a path; %p: process id, %r: rank in the job", kLocal,
-                                                  "file for the counters at exit, as Prometheus text"),
+    row<&Config::stats, parse_text, print_text>(
+        "SDP4BIT_STATS", "a path; %h: host, %p: process id, %r: rank in the job", kLocal,
+        "file for the counters as JSON, written every 10 s and at exit"),
+    row<&Config::metrics, parse_text, print_text>(
+        "SDP4BIT_METRICS", "a path; %h: host, %p: process id, %r: rank in the job", kLocal,
+        "file for the counters as Prometheus text, written every 10 s and at exit"),
+    row<&Config::sample_error, parse_number, print_number>(
+        "SDP4BIT_SAMPLE_ERROR", "a number; 0: never", kLocal,
+        "of every so many compressed calls one has the error of what this rank sent measured, for the "
+        "statistics"),
     row<&Config::watchdog, parse_number32, print_number>("SDP4BIT_WATCHDOG", "seconds; 0: off", kLocal,
                                                          "a call that waits longer is named in the log"),
 };

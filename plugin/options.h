@@ -85,6 +85,7 @@ struct Config {
   LogLevel log = LogLevel::warn;
   std::string stats;
   std::string metrics;
+  std::uint64_t sample_error = 0;  // every so many calls; 0: never
   std::uint32_t watchdog = 60;
 
   /// The codecs that the variables above describe.

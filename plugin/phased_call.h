@@ -41,6 +41,9 @@ class PhasedCall {
   /// NCCL. A last step without exchange is the place for what follows the last exchange.
   virtual int step_count() const = 0;
 
+  /// A step's name for profilers; lives as long as the process.
+  virtual const char* phase(int step) const = 0;
+
   /// Enqueues the kernels of a step.
   virtual void launch(const Step& step) = 0;
   /// Issues the NCCL calls of a step through real_nccl(); may issue none.

@@ -29,6 +29,8 @@ const char* reason_name(Reason reason) {
       return "before_start_call";
     case Reason::workspace_too_small:
       return "workspace_too_small";
+    case Reason::hinted_otherwise:
+      return "hinted_otherwise";
     case Reason::weight_native:
       return "weight_native";
     case Reason::simulated:
@@ -56,6 +58,29 @@ std::optional<ElementType> element_type(ncclDataType_t type) {
   }
 }
 
+std::size_t nccl_type_bytes(ncclDataType_t type) {
+  switch (static_cast<int>(type)) {
+    case ncclInt8:
+    case ncclUint8:
+    case 10:  // ncclFloat8e4m3, which older headers lack
+    case 11:  // ncclFloat8e5m2
+      return 1;
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    case ncclInt32:
+    case ncclUint32:
+    case ncclFloat32:
+      return 4;
+    case ncclInt64:
+    case ncclUint64:
+    case ncclFloat64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
 Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config) {
   if (call.count == 0) return Reason::zero_count;
   if (comm.ranks <= 1) return Reason::one_rank;
@@ -68,6 +93,7 @@ Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config
   if (!(gradient ? config.collectives.reduce_scatter : config.collectives.all_gather)) {
     return Reason::collective_not_taken;
   }
+  if (!(gradient ? comm.carried.gradients : comm.carried.weights)) return Reason::hinted_otherwise;
   const std::optional<ElementType> type = element_type(call.type);
   if (!type || !(gradient ? config.gradient_types : config.weight_types).has(*type))
     return Reason::type_not_taken;

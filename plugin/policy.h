@@ -32,6 +32,7 @@ enum class Reason : std::uint8_t {
   too_small,            // SDP4BIT_MIN_BYTES
   before_start_call,    // SDP4BIT_START_CALL
   workspace_too_small,  // SDP4BIT_WORKSPACE holds no chunk
+  hinted_otherwise,     // the program said on all ranks that the communicator does not carry these
   weight_native,        // AllGather: learning, refresh, or native for good
   simulated,            // ncclGroupSimulateEnd
   count_                // how many there are
@@ -48,6 +49,13 @@ struct CallFacts {
   bool capturing = false;
 };
 
+/// What a communicator is for, where the program said so on all ranks.
+struct Carried {
+  bool gradients = true;
+  bool weights = true;
+  friend bool operator==(const Carried&, const Carried&) = default;
+};
+
 enum class Agreement : std::uint8_t { pending, on, off };
 
 struct CommFacts {
@@ -55,6 +63,7 @@ struct CommFacts {
   Agreement agreement = Agreement::pending;
   std::uint64_t calls_before_group = 0;  // launched on the communicator before this outermost group
   bool gradients_before = false;         // an eager ReduceScatter was compressed on it
+  Carried carried = {};                  // agreed
 };
 
 /// The reason to pass the call on, or `compressed`. An AllGather that is taken may still be native: the
@@ -62,5 +71,7 @@ struct CommFacts {
 [[nodiscard]] Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config);
 
 [[nodiscard]] std::optional<ElementType> element_type(ncclDataType_t type);
+/// Of any of NCCL's types; 0 for one that came later.
+[[nodiscard]] std::size_t nccl_type_bytes(ncclDataType_t type);
 
 }  // namespace sdp4bit

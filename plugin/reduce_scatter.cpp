@@ -35,6 +35,7 @@ void ReduceScatterCall::set(std::shared_ptr<CommState> comm, const ReduceScatter
   chunk_length_ = gradient_chunk_length(args.count, comm_->topology, config());
   layout_ = gradient_layout(chunk_length_, comm_->topology, config());
   draw_ = comm_->take_draw();
+  sampled_ = false;
 }
 
 std::size_t ReduceScatterCall::chunk_count() const {
@@ -61,6 +62,12 @@ Segments ReduceScatterCall::segments(std::size_t chunk) const {
           .device_factor = args_.pre_mul_sum.device_pointer};
 }
 
+const char* ReduceScatterCall::phase(int step) const {
+  return step == 0                 ? "gradient quantize"
+         : step + 1 < step_count() ? "gradient reduce_requantize"
+                                   : "gradient reduce_finish";
+}
+
 void ReduceScatterCall::launch(const Step& step) {
   if (step.step == 0) {
     launch_quantize(step);
@@ -71,41 +78,51 @@ void ReduceScatterCall::launch(const Step& step) {
   }
 }
 
+SampleTarget ReduceScatterCall::sample_target(SampleKind kind, const Step& step) const {
+  return comm_->sampling.target(kind, comm_->counter_mirror(), step.chunk == 0,
+                                step.chunk + 1 == chunk_count());
+}
+
 void ReduceScatterCall::launch_quantize(const Step& step) {
   const Topology& topology = comm_->topology;
-  check(quantize({.input = segments(step.chunk),
-                  .table = comm_->tables.first_phase,
-                  .message_count = first_peers(topology),
-                  .segments_per_message = path_ == GradientPath::two_levels ? topology.node_count : 1,
-                  .messages = {step.workspace.data() + layout_.first_send, layout_.first_stride},
-                  .codec = first_codec(topology, config()),
-                  .key = comm_->noise,
-                  .draw = draw_,
-                  .kind = first_kind(),
-                  .sender = comm_->rank,
-                  .chunk = static_cast<std::uint32_t>(step.chunk)},
-                 step.stream));
+  const QuantizeArgs args{.input = segments(step.chunk),
+                          .table = comm_->tables.first_phase,
+                          .message_count = first_peers(topology),
+                          .segments_per_message = path_ == GradientPath::two_levels ? topology.node_count : 1,
+                          .messages = {step.workspace.data() + layout_.first_send, layout_.first_stride},
+                          .codec = first_codec(topology, config()),
+                          .key = comm_->noise,
+                          .draw = draw_,
+                          .kind = first_kind(),
+                          .sender = comm_->rank,
+                          .chunk = static_cast<std::uint32_t>(step.chunk),
+                          .nonfinite = &comm_->counters()->gradients};
+  check(quantize(args, step.stream));
+  if (sampled_) check(sample_quantize(args, sample_target(SampleKind::gradient_first, step), step.stream));
 }
 
 void ReduceScatterCall::launch_reduce_requantize(const Step& step) {
   const Topology& topology = comm_->topology;
-  check(reduce_requantize({.input = segments(step.chunk),
-                           .own_table = comm_->tables.own_column,
-                           .received = {step.workspace.data() + layout_.first_receive, layout_.first_stride},
-                           .peer_count = topology.local_size - 1,
-                           .own_position = topology.local_rank,
-                           .received_codec = config().intra_codec(),
-                           .node_count = topology.node_count,
-                           .own_node = topology.node,
-                           .messages = {step.workspace.data() + layout_.second_send, layout_.second_stride},
-                           .own_partial = own_partial(step),
-                           .codec = config().inter_codec(),
-                           .key = comm_->noise,
-                           .draw = draw_,
-                           .sender = comm_->rank,
-                           .chunk = static_cast<std::uint32_t>(step.chunk),
-                           .error = comm_->error_flag()},
-                          step.stream));
+  const ReduceRequantizeArgs args{
+      .input = segments(step.chunk),
+      .own_table = comm_->tables.own_column,
+      .received = {step.workspace.data() + layout_.first_receive, layout_.first_stride},
+      .peer_count = topology.local_size - 1,
+      .own_position = topology.local_rank,
+      .received_codec = config().intra_codec(),
+      .node_count = topology.node_count,
+      .own_node = topology.node,
+      .messages = {step.workspace.data() + layout_.second_send, layout_.second_stride},
+      .own_partial = own_partial(step),
+      .codec = config().inter_codec(),
+      .key = comm_->noise,
+      .draw = draw_,
+      .sender = comm_->rank,
+      .chunk = static_cast<std::uint32_t>(step.chunk),
+      .error = comm_->error_flag(),
+      .nonfinite = &comm_->counters()->gradients};
+  check(reduce_requantize(args, step.stream));
+  if (sampled_) check(sample_requantize(args, sample_target(SampleKind::gradient_second, step), step.stream));
 }
 
 void ReduceScatterCall::launch_reduce_finish(const Step& step) {
@@ -125,7 +142,8 @@ void ReduceScatterCall::launch_reduce_finish(const Step& step) {
        .output = args_.receive,
        .chunk = static_cast<std::uint32_t>(step.chunk),
        .kind = two_levels ? MessageKind::gradient_between_nodes : first_kind(),
-       .error = comm_->error_flag()},
+       .error = comm_->error_flag(),
+       .nonfinite = &comm_->counters()->gradients},
       step.stream));
 }
 
@@ -151,17 +169,28 @@ void ReduceScatterCall::exchange(const Step& step) {
   }
 }
 
-std::uint64_t ReduceScatterCall::sent_bytes() const {
+LinkBytes ReduceScatterCall::sent_bytes() const {
   const Topology& topology = comm_->topology;
-  std::uint64_t bytes = 0;
+  const bool two_levels = path_ == GradientPath::two_levels;
+  const std::uint32_t messages = first_peers(topology);
+  const auto local_peers = static_cast<std::uint32_t>(topology.members[topology.node].size()) - 1;
+  LinkBytes bytes;
   for (std::size_t chunk = 0; chunk < chunk_count(); ++chunk) {
     const std::size_t length = chunk_elements(chunk);
-    const bool two_levels = path_ == GradientPath::two_levels;
-    bytes += first_peers(topology) *
-             message_bytes(length, two_levels ? topology.node_count : 1, first_codec(topology, config()));
-    if (two_levels) bytes += (topology.node_count - 1) * message_bytes(length, 1, config().inter_codec());
+    const std::size_t first =
+        message_bytes(length, two_levels ? topology.node_count : 1, first_codec(topology, config()));
+    bytes.in_node += local_peers * first;
+    bytes.between_nodes += (messages - local_peers) * first;
+    if (two_levels)
+      bytes.between_nodes += (topology.node_count - 1) * message_bytes(length, 1, config().inter_codec());
   }
   return bytes;
+}
+
+std::uint64_t ReduceScatterCall::sends() const {
+  const Topology& topology = comm_->topology;
+  return chunk_count() *
+         (first_peers(topology) + (path_ == GradientPath::two_levels ? topology.node_count - 1 : 0));
 }
 
 }  // namespace sdp4bit

@@ -34,6 +34,8 @@ void upload_segment_tables(CommState& comm, cudaStream_t stream);
 class ReduceScatterCall final : public PhasedCall {
  public:
   void set(std::shared_ptr<CommState> comm, const ReduceScatterArgs& args);
+  /// Measures the error of what it sends, too.
+  void sample_error() { sampled_ = true; }
   /// Lets go of the communicator.
   void clear() { comm_.reset(); }
 
@@ -42,11 +44,13 @@ class ReduceScatterCall final : public PhasedCall {
   std::size_t chunk_count() const override;
   std::size_t chunk_bytes(std::size_t chunk) const override;
   int step_count() const override;
+  const char* phase(int step) const override;
   void launch(const Step& step) override;
   void exchange(const Step& step) override;
 
   /// Payload that this rank sends in all chunks.
-  [[nodiscard]] std::uint64_t sent_bytes() const;
+  [[nodiscard]] LinkBytes sent_bytes() const;
+  [[nodiscard]] std::uint64_t sends() const;
 
  private:
   [[nodiscard]] std::size_t chunk_elements(std::size_t chunk) const;
@@ -58,6 +62,7 @@ class ReduceScatterCall final : public PhasedCall {
   [[nodiscard]] float* own_partial(const Step& step) const {
     return reinterpret_cast<float*>(step.workspace.data() + layout_.own_partial);
   }
+  [[nodiscard]] SampleTarget sample_target(SampleKind kind, const Step& step) const;
   void launch_quantize(const Step& step);
   void launch_reduce_requantize(const Step& step);
   void launch_reduce_finish(const Step& step);
@@ -69,6 +74,7 @@ class ReduceScatterCall final : public PhasedCall {
   std::size_t chunk_length_ = 0;
   GradientLayout layout_;  // of a full chunk
   Draw draw_;
+  bool sampled_ = false;
 };
 
 }  // namespace sdp4bit

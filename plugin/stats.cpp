@@ -1,152 +1,270 @@
-// Counting, and the texts made of the counts.
+// The registry of counters, and snapshots of it.
 #include "plugin/stats.h"
 
-#include <cstdio>
-#include <cstdlib>
+#include <algorithm>
+#include <cmath>
+#include <memory>
 #include <mutex>
+#include <utility>
 
-#include <unistd.h>
-
-#include "plugin/log.h"
-#include "plugin/options.h"
-#include "plugin/topology.h"
+#include "plugin/stats_snapshot.h"
 
 namespace sdp4bit {
 namespace {
 
-constexpr std::array kCollectives{Collective::reduce_scatter, Collective::all_gather};
+constexpr std::size_t kClosedKept = 64;  // communicators that are gone; older ones are merged
 
-std::uint64_t load(const std::atomic<std::uint64_t>& counter) {
-  return counter.load(std::memory_order_relaxed);
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<CommStats>> stats;  // in order of first use
+  CommCounts merged;
+  std::uint64_t next_id = 0;
+};
+
+/// Never destroyed: read at exit, when static objects are gone.
+Registry& registry() {
+  static auto* const instance = new Registry;
+  return *instance;
 }
 
-std::string quoted(const std::string& text) {
-  return "\"" + text + "\"";
+template <typename Value>
+Value load(const std::atomic<Value>& value) {
+  return value.load(std::memory_order_relaxed);
 }
 
-/// %p: process id, %r: rank in the job.
-std::string expand(const std::string& path) {
-  std::string text;
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    const bool escape = path[i] == '%' && i + 1 < path.size();
-    if (escape && path[i + 1] == 'p') {
-      text += std::to_string(::getpid());
-      ++i;
-    } else if (escape && path[i + 1] == 'r') {
-      text += std::to_string(job_rank());
-      ++i;
-    } else {
-      text += path[i];
-    }
+FunctionCounts counts_of(const FunctionStats& stats) {
+  FunctionCounts counts;
+  std::transform(stats.calls.begin(), stats.calls.end(), counts.calls.begin(), load<std::uint64_t>);
+  std::transform(stats.counters.begin(), stats.counters.end(), counts.counters.begin(), load<std::uint64_t>);
+  counts.last_reason = load(stats.last_reason);
+  return counts;
+}
+
+ClassCounts counts_of(const ClassStats& stats) {
+  return {.count = stats.count,
+          .type = stats.type,
+          .stage = load(stats.stage),
+          .last_event = load(stats.last_event),
+          .slots = load(stats.slots),
+          .calls = load(stats.calls),
+          .differences = load(stats.differences),
+          .jumps = load(stats.jumps),
+          .refreshes = load(stats.refreshes),
+          .relearned = load(stats.relearned),
+          .resets = load(stats.resets),
+          .ledger_bytes = load(stats.ledger_bytes),
+          .sample_bytes = load(stats.sample_bytes)};
+}
+
+template <typename Value>
+Value volatile_load(const Value& value) {
+  Value copy;
+  __atomic_load(&value, &copy, __ATOMIC_ACQUIRE);
+  return copy;
+}
+
+SampleSums read_sample(const SampleSums& mirror) {
+  SampleSums sums;
+  for (int attempt = 0; attempt < 1000; ++attempt) {  // kernels write rarely and shortly
+    sums.samples = volatile_load(mirror.samples);
+    sums.last_error = volatile_load(mirror.last_error);
+    sums.last_input = volatile_load(mirror.last_input);
+    sums.total_error = volatile_load(mirror.total_error);
+    sums.total_input = volatile_load(mirror.total_input);
+    if (sums.samples % 2 == 0 && sums.samples == volatile_load(mirror.samples)) return sums;
   }
-  return text;
+  return {};
 }
 
-/// Whole or not at all: readers of metrics may look at any time.
-void write_file(const std::string& path, const std::string& text) {
-  if (path.empty()) return;
-  const std::string target = expand(path), draft = target + ".new";
-  std::FILE* const file = std::fopen(draft.c_str(), "w");
-  const bool written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = file && std::fclose(file) == 0;
-  if (!written || !closed || std::rename(draft.c_str(), target.c_str()) != 0) {
-    log_error("cannot write %s", target.c_str());
+DeviceCounters read_mirror(const DeviceCounters& mirror) {
+  DeviceCounters counters;
+  counters.draws = volatile_load(mirror.draws);
+  counters.gradients = {volatile_load(mirror.gradients.sent), volatile_load(mirror.gradients.received)};
+  counters.weights = {volatile_load(mirror.weights.sent), volatile_load(mirror.weights.received)};
+  for (unsigned kind = 0; kind < kSampleKinds; ++kind)
+    counters.samples[kind] = read_sample(mirror.samples[kind]);
+  return counters;
+}
+
+SampledError error_of(const SampleSums& sums) {
+  const auto ratio = [](double error, double input) { return input > 0.0 ? std::sqrt(error / input) : 0.0; };
+  return {.samples = sums.samples / 2,
+          .last = ratio(sums.last_error, sums.last_input),
+          .mean = ratio(sums.total_error, sums.total_input),
+          .total_error = sums.total_error,
+          .total_input = sums.total_input};
+}
+
+/// Requires the registry's lock.
+CommCounts counts_of(const CommStats& stats) {
+  CommCounts counts;
+  counts.identity = stats.identity;
+  counts.closed = stats.closed;
+  for (std::size_t i = 0; i < counts.functions.size(); ++i)
+    counts.functions[i] = counts_of(stats.functions[i]);
+  for (const ClassStats& gathers : stats.classes) counts.classes.push_back(counts_of(gathers));
+  counts.workspace_bytes = load(stats.workspace_bytes);
+  counts.record_bytes = load(stats.record_bytes);
+  const DeviceCounters device = stats.mirror ? read_mirror(*stats.mirror) : stats.last_mirror;
+  const auto set = [&](Collective collective, Counter counter, std::uint64_t value) {
+    counts.functions[static_cast<std::size_t>(collective)].counters[static_cast<std::size_t>(counter)] =
+        value;
+  };
+  set(Collective::reduce_scatter, Counter::executed_calls, device.draws);
+  set(Collective::reduce_scatter, Counter::nonfinite_groups_sent, device.gradients.sent);
+  set(Collective::reduce_scatter, Counter::nonfinite_groups_received, device.gradients.received);
+  set(Collective::all_gather, Counter::nonfinite_groups_sent, device.weights.sent);
+  set(Collective::all_gather, Counter::nonfinite_groups_received, device.weights.received);
+  for (unsigned kind = 0; kind < kSampleKinds; ++kind) counts.samples[kind] = error_of(device.samples[kind]);
+  return counts;
+}
+
+/// Requires the registry's lock. Bounds what programs that create communicators for ever make us keep.
+void merge_oldest(Registry& all) {
+  const auto is_closed = [](const std::unique_ptr<CommStats>& stats) { return stats->closed; };
+  if (std::count_if(all.stats.begin(), all.stats.end(), is_closed) <=
+      static_cast<std::ptrdiff_t>(kClosedKept)) {
+    return;
   }
+  const auto oldest = std::find_if(all.stats.begin(), all.stats.end(), is_closed);
+  all.merged.add(counts_of(**oldest));
+  ++all.merged.merged;
+  all.merged.closed = true;
+  all.stats.erase(oldest);
 }
 
 }  // namespace
 
-CommStats& process_stats() {
-  static auto* const instance = new CommStats;  // read at exit, when static objects are gone
-  return *instance;
+std::uint64_t FunctionCounts::all_calls() const {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t of_reason : calls) sum += of_reason;
+  return sum;
 }
 
-void count_call(CommStats& stats, Collective collective, Reason reason) {
-  const auto index = static_cast<std::size_t>(reason);
-  stats.of(collective).calls[index].fetch_add(1, std::memory_order_relaxed);
-  process_stats().of(collective).calls[index].fetch_add(1, std::memory_order_relaxed);
+void FunctionCounts::add(const FunctionCounts& other) {
+  for (std::size_t i = 0; i < calls.size(); ++i) calls[i] += other.calls[i];
+  for (std::size_t i = 0; i < counters.size(); ++i) counters[i] += other.counters[i];
+  if (other.last_reason != Reason::count_) last_reason = other.last_reason;
 }
 
-void count_bytes(CommStats& stats, Collective collective, std::uint64_t native_bytes,
-                 std::uint64_t sent_bytes) {
-  for (CommStats* const counters : {&stats, &process_stats()}) {
-    counters->of(collective).compressed_bytes.fetch_add(native_bytes, std::memory_order_relaxed);
-    counters->of(collective).sent_bytes.fetch_add(sent_bytes, std::memory_order_relaxed);
+void SampledError::add(const SampledError& other) {
+  samples += other.samples;
+  total_error += other.total_error;
+  total_input += other.total_input;
+  mean = total_input > 0.0 ? std::sqrt(total_error / total_input) : 0.0;
+  if (other.samples > 0) last = other.last;
+}
+
+std::uint64_t CommCounts::ledger_bytes() const {
+  std::uint64_t sum = 0;
+  for (const ClassCounts& gathers : classes) sum += gathers.ledger_bytes;
+  return sum;
+}
+
+std::uint64_t CommCounts::sample_bytes() const {
+  std::uint64_t sum = 0;
+  for (const ClassCounts& gathers : classes) sum += gathers.sample_bytes;
+  return sum;
+}
+
+void CommCounts::add(const CommCounts& other) {
+  for (std::size_t i = 0; i < functions.size(); ++i) functions[i].add(other.functions[i]);
+  for (std::size_t i = 0; i < samples.size(); ++i) samples[i].add(other.samples[i]);
+  workspace_bytes += other.workspace_bytes;
+  record_bytes += other.record_bytes;
+}
+
+OpenStats::OpenStats() {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  stats_ = all.stats.emplace_back(std::make_unique<CommStats>()).get();
+}
+
+OpenStats::~OpenStats() {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  if (stats_->mirror) stats_->last_mirror = read_mirror(*std::exchange(stats_->mirror, nullptr));
+  stats_->closed = true;
+  stats_->workspace_bytes.store(0);
+  stats_->record_bytes.store(0);
+  for (ClassStats& gathers : stats_->classes) {
+    gathers.ledger_bytes.store(0);
+    gathers.sample_bytes.store(0);
+  }
+  const bool used = std::any_of(stats_->functions.begin(), stats_->functions.end(),
+                                [](const FunctionStats& f) { return counts_of(f).all_calls() > 0; });
+  if (used) {
+    merge_oldest(all);
+  } else {
+    std::erase_if(all.stats, [&](const auto& stats) { return stats.get() == stats_; });
   }
 }
 
-std::string stats_summary() {
-  std::string text;
-  for (const Collective collective : kCollectives) {
-    const CollectiveStats& stats = process_stats().of(collective);
-    text += std::string(text.empty() ? "" : "; ") + collective_name(collective) + ":";
-    for (std::size_t i = 0; i < kReasonCount; ++i) {
-      const std::uint64_t calls = load(stats.calls[i]);
-      if (calls > 0)
-        text += std::string(" ") + reason_name(static_cast<Reason>(i)) + " " + std::to_string(calls);
-    }
-    const std::uint64_t native = load(stats.compressed_bytes), sent = load(stats.sent_bytes);
-    if (native > 0) text += ", sent " + std::to_string(sent) + " bytes instead of " + std::to_string(native);
-  }
-  return text;
+void OpenStats::identify(std::string name, std::uint32_t ranks, std::uint32_t rank, int device) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  CommStats::Identity& identity = stats_->identity;
+  identity.id = all.next_id++;
+  identity.name = std::move(name);
+  identity.ranks = ranks;
+  identity.rank = rank;
+  identity.device = device;
 }
 
-std::string stats_json() {
-  std::string text = "{\n  \"version\": " + quoted(SDP4BIT_VERSION) +
-                     ",\n  \"process\": " + std::to_string(::getpid()) +
-                     ",\n  \"job_rank\": " + std::to_string(job_rank());
-  for (const Collective collective : kCollectives) {
-    const CollectiveStats& stats = process_stats().of(collective);
-    text += ",\n  " + quoted(collective_name(collective)) + ": {\n    \"calls\": {";
-    for (std::size_t i = 0; i < kReasonCount; ++i) {
-      text += std::string(i ? ", " : "") + quoted(reason_name(static_cast<Reason>(i))) + ": " +
-              std::to_string(load(stats.calls[i]));
-    }
-    text += "},\n    \"native_bytes\": " + std::to_string(load(stats.compressed_bytes)) +
-            ",\n    \"sent_bytes\": " + std::to_string(load(stats.sent_bytes)) + "\n  }";
-  }
-  return text + "\n}\n";
+void OpenStats::agreed(Agreement agreement, std::uint32_t nodes, const std::string& why) {
+  const std::lock_guard lock(registry().mutex);
+  stats_->identity.agreement = agreement;
+  stats_->identity.nodes = nodes;
+  stats_->identity.why = why;
 }
 
-std::string stats_prometheus() {
-  std::string calls =
-      "# HELP sdp4bit_calls_total Calls, by function and by what became of them.\n# TYPE sdp4bit_calls_total "
-      "counter\n";
-  std::string bytes =
-      "# HELP sdp4bit_bytes_total Bytes of compressed calls: sent, and what NCCL would have sent.\n"
-      "# TYPE sdp4bit_bytes_total counter\n";
-  for (const Collective collective : kCollectives) {
-    const CollectiveStats& stats = process_stats().of(collective);
-    const std::string label = std::string("{collective=") + quoted(collective_name(collective));
-    for (std::size_t i = 0; i < kReasonCount; ++i) {
-      calls += "sdp4bit_calls_total" + label + ",reason=" + quoted(reason_name(static_cast<Reason>(i))) +
-               "} " + std::to_string(load(stats.calls[i])) + "\n";
-    }
-    bytes += "sdp4bit_bytes_total" + label + ",kind=\"native\"} " +
-             std::to_string(load(stats.compressed_bytes)) + "\n";
-    bytes +=
-        "sdp4bit_bytes_total" + label + ",kind=\"sent\"} " + std::to_string(load(stats.sent_bytes)) + "\n";
-  }
-  return calls + bytes;
+void OpenStats::set_mirror(const DeviceCounters* mirror) {
+  const std::lock_guard lock(registry().mutex);
+  if (!mirror && stats_->mirror) stats_->last_mirror = read_mirror(*stats_->mirror);
+  stats_->mirror = mirror;
 }
 
-void report_at_exit() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    (void)config();
-    (void)process_stats();
-    static const pid_t owner = getpid();
-    std::atexit([] {
-      if (getpid() != owner) return;  // a forked child has copies of its parent's counters
-      try {
-        log_info("%s", stats_summary().c_str());
-        write_file(config().stats, stats_json());
-        write_file(config().metrics, stats_prometheus());
-      } catch (...) {
-        log_error("no memory for the summary");
-      }
-    });
-  });
+ClassStats& OpenStats::add_class(std::size_t count, ElementType type) {
+  const std::lock_guard lock(registry().mutex);
+  return stats_->classes.emplace_back(count, type);
+}
+
+void count_call(CommStats& stats, Collective collective, Reason reason, std::uint64_t elements,
+                std::uint64_t bytes) {
+  FunctionStats& function = stats.of(collective);
+  function.calls[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+  function.last_reason.store(reason, std::memory_order_relaxed);
+  function.add(Counter::elements, elements);
+  function.add(Counter::bytes_given, bytes);
+  if (reason == Reason::compressed) function.add(Counter::compressed_bytes_given, bytes);
+}
+
+void count_sent(CommStats& stats, Collective collective, LinkBytes native, LinkBytes sent) {
+  FunctionStats& function = stats.of(collective);
+  function.add(Counter::native_bytes_in_node, native.in_node);
+  function.add(Counter::native_bytes_between_nodes, native.between_nodes);
+  function.add(Counter::sent_bytes_in_node, sent.in_node);
+  function.add(Counter::sent_bytes_between_nodes, sent.between_nodes);
+}
+
+Snapshot take_snapshot() {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  Snapshot snapshot;
+  if (all.merged.merged > 0) snapshot.communicators.push_back(all.merged);
+  for (const auto& stats : all.stats) {
+    if (stats->identity.ranks > 0) snapshot.communicators.push_back(counts_of(*stats));
+  }
+  for (const CommCounts& counts : snapshot.communicators) {
+    snapshot.total.add(counts);
+    for (const ClassCounts& gathers : counts.classes) snapshot.total.classes.push_back(gathers);
+  }
+  return snapshot;
+}
+
+CommCounts snapshot_of(const OpenStats& stats) {
+  const std::lock_guard lock(registry().mutex);
+  return counts_of(*stats);
 }
 
 }  // namespace sdp4bit

@@ -1,43 +1,119 @@
-// Counters: calls by reason, bytes given and bytes sent; the summary and the files made of them.
+// Counters of communicators: what came, what became of it and why, what was sent, what memory is held.
+//
+// Calls write relaxed atomics of their own communicator; whoever prints takes a snapshot. What a communicator
+// is, and memory that it may take away, change under the registry's lock only.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
+#include <vector>
 
+#include "kernels/device_counters.h"
 #include "plugin/policy.h"
 
 namespace sdp4bit {
 
-/// Relaxed atomics: written by the thread of the call, read by whoever prints.
-struct CollectiveStats {
-  std::array<std::atomic<std::uint64_t>, kReasonCount> calls{};
-  std::atomic<std::uint64_t> compressed_bytes{
-      0};                                    // of compressed calls: what native NCCL would have sent ...
-  std::atomic<std::uint64_t> sent_bytes{0};  // ... and what this rank sent
+/// Bytes that one rank puts on the links.
+struct LinkBytes {
+  std::uint64_t in_node = 0;
+  std::uint64_t between_nodes = 0;
 };
 
-struct CommStats {
-  CollectiveStats reduce_scatter;
-  CollectiveStats all_gather;
-  CollectiveStats& of(Collective collective) {
-    return collective == Collective::reduce_scatter ? reduce_scatter : all_gather;
+/// What is counted for each function of a communicator; names for files: counter_name().
+enum class Counter : std::uint8_t {
+  elements,                    // of the larger buffer, in all calls
+  bytes_given,                 // likewise
+  compressed_bytes_given,      // of compressed calls
+  native_bytes_in_node,        // what the best NCCL would have sent for those ...
+  native_bytes_between_nodes,  // ... between nodes
+  sent_bytes_in_node,          // what this rank sent instead, headers and scales included
+  sent_bytes_between_nodes,
+  sends,           // point-to-point operations of NCCL that carried it
+  gathers,         // AllGathers of NCCL that carried it
+  captured_calls,  // compressed calls that became part of a graph
+  // read from the device
+  executed_calls,             // compressed calls that ran, replays of graphs included; gradients only
+  nonfinite_groups_sent,      // groups with a NaN or an infinity that were coded
+  nonfinite_groups_received,  // groups that a received scale made NaN
+  count_
+};
+inline constexpr std::size_t kCounterCount = static_cast<std::size_t>(Counter::count_);
+[[nodiscard]] const char* counter_name(Counter counter);
+[[nodiscard]] const char* counter_help(Counter counter);
+
+inline constexpr std::array kCollectives{Collective::reduce_scatter, Collective::all_gather};
+
+struct FunctionStats {
+  std::array<std::atomic<std::uint64_t>, kReasonCount> calls{};
+  std::array<std::atomic<std::uint64_t>, kCounterCount> counters{};
+  std::atomic<Reason> last_reason{Reason::count_};
+
+  void add(Counter counter, std::uint64_t by) {
+    counters[static_cast<std::size_t>(counter)].fetch_add(by, std::memory_order_relaxed);
   }
 };
 
-/// Counts a call here and in the process's totals.
-void count_call(CommStats& stats, Collective collective, Reason reason);
-void count_bytes(CommStats& stats, Collective collective, std::uint64_t native_bytes,
-                 std::uint64_t sent_bytes);
+/// A class of weight gathers, for people.
+struct ClassStats {
+  ClassStats(std::size_t class_count, ElementType class_type) : count(class_count), type(class_type) {}
+  const std::size_t count;
+  const ElementType type;
+  std::atomic<const char*> stage{"learning"};  // or "difference", "native"
+  std::atomic<const char*> last_event{"none"};
+  std::atomic<std::uint32_t> slots{0};
+  std::atomic<std::uint64_t> calls{0}, differences{0}, jumps{0}, refreshes{0}, relearned{0}, resets{0};
+  std::atomic<std::uint64_t> ledger_bytes{0}, sample_bytes{0};
+};
 
-/// The process's totals, and as text.
-[[nodiscard]] CommStats& process_stats();
-[[nodiscard]] std::string stats_summary();
-[[nodiscard]] std::string stats_json();
-[[nodiscard]] std::string stats_prometheus();
-/// Prints and writes what the options ask for when the process ends; the first call registers, later ones do
-/// nothing.
-void report_at_exit();
+struct CommStats {
+  std::array<FunctionStats, kCollectives.size()> functions;
+  std::atomic<std::uint64_t> workspace_bytes{0};
+  std::atomic<std::uint64_t> record_bytes{0};  // pinned words of records
+  FunctionStats& of(Collective collective) { return functions[static_cast<std::size_t>(collective)]; }
+
+  // Under the registry's lock; `classes` grows, and its elements stay where they are.
+  struct Identity {
+    std::uint64_t id = 0;  // by order of first use in the process
+    std::string name;
+    std::uint32_t ranks = 0, rank = 0, nodes = 0;
+    int device = -1;
+    Agreement agreement = Agreement::pending;
+    std::string why;  // off
+  } identity;
+  std::deque<ClassStats> classes;
+  const DeviceCounters* mirror = nullptr;  // pinned; written by kernels
+  DeviceCounters last_mirror{};            // of a communicator that gave its memory back
+  bool closed = false;
+};
+
+/// Holds a communicator's counters open; what it counted stays in the process's totals.
+class OpenStats {
+ public:
+  OpenStats();
+  ~OpenStats();
+  OpenStats(const OpenStats&) = delete;
+  OpenStats& operator=(const OpenStats&) = delete;
+  CommStats& operator*() const { return *stats_; }
+  CommStats* operator->() const { return stats_; }
+
+  /// Who the communicator is, once NCCL has said it.
+  void identify(std::string name, std::uint32_t ranks, std::uint32_t rank, int device);
+  void agreed(Agreement agreement, std::uint32_t nodes, const std::string& why);
+  /// Memory that kernels write to; nullptr before it goes.
+  void set_mirror(const DeviceCounters* mirror);
+  [[nodiscard]] ClassStats& add_class(std::size_t count, ElementType type);
+
+ private:
+  CommStats* stats_;
+};
+
+/// `bytes`: of the larger buffer.
+void count_call(CommStats& stats, Collective collective, Reason reason, std::uint64_t elements,
+                std::uint64_t bytes);
+void count_sent(CommStats& stats, Collective collective, LinkBytes native, LinkBytes sent);
 
 }  // namespace sdp4bit

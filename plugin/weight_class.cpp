@@ -13,6 +13,34 @@ constexpr std::uint32_t kFailuresAllowed = 2;
 
 }  // namespace
 
+const char* event_name(WeightEvent event) {
+  switch (event) {
+    case WeightEvent::none:
+      return "none";
+    case WeightEvent::exam_passed:
+      return "exam_passed";
+    case WeightEvent::ledger_agreed:
+      return "ledger_agreed";
+    case WeightEvent::ledger_refused:
+      return "ledger_refused";
+    case WeightEvent::never_repeats:
+      return "never_repeats";
+    case WeightEvent::never_small:
+      return "never_small";
+    case WeightEvent::jump_round:
+      return "jump_round";
+    case WeightEvent::refresh_round:
+      return "refresh_round";
+    case WeightEvent::learning_again:
+      return "learning_again";
+    case WeightEvent::too_many_jumps:
+      return "too_many_jumps";
+    case WeightEvent::reset:
+      return "reset";
+  }
+  return "unknown";
+}
+
 std::uint64_t WeightClass::due_exam(std::uint64_t call) const {
   const std::uint64_t age = call - learning_start_;
   if (age < next_exam_) return 0;
@@ -50,9 +78,10 @@ WeightDecision WeightClass::decide(std::uint64_t call, std::span<const AgreedWor
 WeightDecision WeightClass::take_exam(std::uint64_t exam, std::uint64_t call,
                                       std::span<const AgreedWords> words) {
   const std::uint64_t later_half = learning_start_ + exam / 4 + 1;
-  bool all_seen = true, all_small = true, any_small = false, any_refused = false;
+  bool all_seen = true, all_small = true, any_small = false, any_refused = false, reset = false;
   std::uint32_t max_slots = 1;
   for (const AgreedWords& word : words) {
+    reset |= word.all_reset;
     if (words_taken_++ < later_half) continue;
     all_seen &= word.all_seen;
     all_small &= word.all_small;
@@ -60,6 +89,7 @@ WeightDecision WeightClass::take_exam(std::uint64_t exam, std::uint64_t call,
     any_refused |= word.any_refused;
     max_slots = std::max(max_slots, word.max_slots);
   }
+  if (reset) return start_learning(call, WeightEvent::reset);
   next_exam_ = 2 * exam;
 
   if (slots_ != 0) {
@@ -99,6 +129,7 @@ WeightDecision WeightClass::next_difference(std::uint64_t call, std::span<const 
   for (const AgreedWords& word : words) {
     judge_own_slices(call, word);
     const std::uint64_t round = (words_taken_++ - rounds_start_) / slots_;
+    if (word.all_reset) return start_learning(call, WeightEvent::reset);
     for (; round_ < round; ++round_) close_round(false);
     if (!word.any_jump) continue;
     close_round(true);
@@ -136,11 +167,16 @@ WeightDecision WeightClass::learn_again(std::uint64_t call) {
   failures_ = slots_ == failed_slots_ ? failures_ + 1 : 1;
   failed_slots_ = slots_;
   if (failures_ > kFailuresAllowed) return give_up(WeightEvent::too_many_jumps);
+  return start_learning(call, WeightEvent::learning_again);
+}
+
+WeightDecision WeightClass::start_learning(std::uint64_t call, WeightEvent event) {
+  if (event == WeightEvent::reset) failures_ = failed_slots_ = 0;
   stage_ = WeightStage::learning;
   slots_ = 0;
   words_taken_ = learning_start_ = call;
   next_exam_ = kFirstExam;
-  return {WeightKind::recorded, WeightEvent::learning_again};
+  return {WeightKind::recorded, event};
 }
 
 WeightDecision WeightClass::give_up(WeightEvent event) {

@@ -20,6 +20,7 @@ struct AgreedWords {
   bool any_jump = false;        // some rank's difference was large
   bool all_replica = false;     // differences: no rank loses anything where its own shard is a replica
   bool any_master = false;      // differences: some rank's own shard is the program's master copy
+  bool all_reset = false;       // every rank's program asked to learn anew
   std::uint32_t max_slots = 0;  // records: the largest number of slots a rank used so far
 
   friend bool operator==(const AgreedWords&, const AgreedWords&) = default;
@@ -44,7 +45,10 @@ enum class WeightEvent : std::uint8_t {
   refresh_round,   // one native round because it is time
   learning_again,  // jumps are the rule
   too_many_jumps,  // ... the third time with the same slots
+  reset,           // the program asked for it, on all ranks
 };
+
+[[nodiscard]] const char* event_name(WeightEvent event);
 
 /// What owners do with their own slices.
 enum class OwnSlices : std::uint8_t {
@@ -95,6 +99,7 @@ class WeightClass {
   WeightDecision next_difference(std::uint64_t call, std::span<const AgreedWords> words);
   WeightDecision start_native_round(std::uint64_t call, WeightEvent event);
   WeightDecision learn_again(std::uint64_t call);
+  WeightDecision start_learning(std::uint64_t call, WeightEvent event);
   WeightDecision give_up(WeightEvent event);
   void close_round(bool jumped);
   void judge_own_slices(std::uint64_t call, const AgreedWords& word);

@@ -57,15 +57,22 @@ void DifferenceCall::launch_encode(const Step& step) {
   plan_.tables->upload(step.stream);
   const bool probes = plan_.visit.answer || plan_.visit.start;
   if (probes && step.chunk == 0) check(answer_probe(probe_args(), step.stream));
-  check(encode_difference(
-      {.chunk = chunk,
-       .shard = plan_.args.send,
-       .entry = plan_.own_entry,
-       .message = workspace + layout.message,
-       .maxima = maxima,
-       .replica = plan_.replica ? own_slice() : nullptr,
-       .staged = staged ? staged + staged_chunk_offset(senders, place, chunk.count, chunk.type) : nullptr},
-      step.stream));
+  const EncodeDifferenceArgs args{
+      .chunk = chunk,
+      .shard = plan_.args.send,
+      .entry = plan_.own_entry,
+      .message = workspace + layout.message,
+      .maxima = maxima,
+      .replica = plan_.replica ? own_slice() : nullptr,
+      .staged = staged ? staged + staged_chunk_offset(senders, place, chunk.count, chunk.type) : nullptr,
+      .nonfinite = &comm.counters()->weights};
+  if (plan_.sampled) {
+    check(sample_difference(args,
+                            comm.sampling.target(SampleKind::weight, comm.counter_mirror(), step.chunk == 0,
+                                                 step.chunk + 1 == chunk_count()),
+                            step.stream));
+  }
+  check(encode_difference(args, step.stream));
   check(seal_difference({.chunk = chunk,
                          .maxima = maxima,
                          .sums = plan_.words ? &plan_.words->sums : nullptr,
@@ -119,7 +126,8 @@ void DifferenceCall::launch_add(const Step& step) {
                         .receive = plan_.args.receive,
                         .staging = has_second_exchange() ? workspace + layout.staged : nullptr,
                         .staged_senders = static_cast<std::uint32_t>(plan_.tables->holdings.size()),
-                        .error = comm.error_flag()},
+                        .error = comm.error_flag(),
+                        .nonfinite = &comm.counters()->weights},
                        step.stream));
 }
 
@@ -138,7 +146,10 @@ void DifferenceCall::launch_scatter(const Step& step) {
 void DifferenceCall::launch_publish(const Step& step) {
   const WeightLayout layout = layout_of(step.chunk);
   const std::byte* const workspace = step.workspace.data();
-  PublishArgs args{.tables = {}, .class_call = plan_.shard.class_call, .words = plan_.words};
+  PublishArgs args{.tables = {},
+                   .class_call = plan_.shard.class_call,
+                   .words = plan_.words,
+                   .mirror = plan_.comm->counter_mirror()};
   args.tables[0] = {.data = workspace + layout.received,
                     .row_stride = layout.message_stride,
                     .rows = static_cast<std::uint32_t>(plan_.tables->message_senders.size())};
@@ -187,17 +198,33 @@ void DifferenceCall::exchange(const Step& step) {
   }
 }
 
-std::uint64_t DifferenceCall::sent_bytes() const {
-  std::uint64_t bytes = 0;
+LinkBytes DifferenceCall::sent_bytes() const {
+  const bool full = plan_.tables->path == WeightPath::full;
+  LinkBytes bytes;
   for (std::size_t chunk = 0; chunk < chunk_count(); ++chunk) {
     const std::size_t length = chunk_of(chunk).count;
-    const std::size_t receivers =
-        plan_.tables->path == WeightPath::full ? plan_.comm->ranks - 1 : plan_.tables->message_senders.size();
-    bytes += receivers * message_bytes(length, 1, plan_.shard.codec) +
-             plan_.tables->local_peers.size() *
-                 staged_message_bytes(plan_.tables->holdings.size(), length, plan_.shard.type);
+    if (full) {
+      const LinkBytes gathered =
+          plan_.comm->native(Collective::all_gather).of(layout_of(chunk).message_stride);
+      bytes.in_node += gathered.in_node;
+      bytes.between_nodes += gathered.between_nodes;
+    } else {
+      bytes.between_nodes +=
+          plan_.tables->message_senders.size() * message_bytes(length, 1, plan_.shard.codec);
+      bytes.in_node += plan_.tables->local_peers.size() *
+                       staged_message_bytes(plan_.tables->holdings.size(), length, plan_.shard.type);
+    }
   }
   return bytes;
+}
+
+std::uint64_t DifferenceCall::sends() const {
+  if (plan_.tables->path == WeightPath::full) return 0;
+  return chunk_count() * (plan_.tables->message_senders.size() + plan_.tables->local_peers.size());
+}
+
+std::uint64_t DifferenceCall::gathers() const {
+  return plan_.tables->path == WeightPath::full ? chunk_count() : 0;
 }
 
 }  // namespace sdp4bit

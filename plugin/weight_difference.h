@@ -17,6 +17,7 @@
 #include "plugin/ledger.h"
 #include "plugin/phased_call.h"
 #include "plugin/probe_schedule.h"
+#include "plugin/stats.h"
 #include "plugin/weight_layout.h"
 #include "plugin/weight_tables.h"
 
@@ -32,10 +33,11 @@ struct DifferencePlan {
   std::byte* own_entry = nullptr;  // nullptr, and no ledger: stateless
   std::byte* ledger = nullptr;
   bool replica = true;          // the owner stores what the others hold
-  std::uint32_t own_flags = 0;  // what the host says of the own shard
+  std::uint32_t own_flags = 0;  // what the host says: kOwnReplica, kReset
   Probe* probe = nullptr;       // what the device says
   ProbeSchedule::Visit visit{};
   CallWords* words = nullptr;
+  bool sampled = false;  // measures the error of what it sends, too
 };
 
 class DifferenceCall final : public PhasedCall {
@@ -47,6 +49,9 @@ class DifferenceCall final : public PhasedCall {
   std::size_t chunk_count() const override;
   std::size_t chunk_bytes(std::size_t chunk) const override { return layout_of(chunk).bytes; }
   int step_count() const override { return has_second_exchange() ? 3 : 2; }
+  const char* phase(int step) const override {
+    return step == 0 ? "weight encode" : step == 1 ? "weight add" : "weight scatter";
+  }
   void launch(const Step& step) override;
   void exchange(const Step& step) override;
 
@@ -54,7 +59,10 @@ class DifferenceCall final : public PhasedCall {
   void only_answer_probe(const Step& step);
 
   /// Payload that this rank sends in all chunks.
-  [[nodiscard]] std::uint64_t sent_bytes() const;
+  [[nodiscard]] LinkBytes sent_bytes() const;
+  /// NCCL's operations that carry it: point to point, and AllGathers.
+  [[nodiscard]] std::uint64_t sends() const;
+  [[nodiscard]] std::uint64_t gathers() const;
 
  private:
   [[nodiscard]] bool has_second_exchange() const { return !plan_.tables->local_peers.empty(); }

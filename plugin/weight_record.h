@@ -40,6 +40,7 @@ class RecordCall final : public PhasedCall {
   std::size_t chunk_count() const override { return 1; }
   std::size_t chunk_bytes(std::size_t) const override { return layout_.bytes; }
   int step_count() const override { return 2; }
+  const char* phase(int step) const override { return step == 0 ? "weight record" : "weight entries"; }
   void launch(const Step& step) override;
   void exchange(const Step& step) override;
 

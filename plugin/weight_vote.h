@@ -24,10 +24,13 @@ class VotedCall final : public PhasedCall {
   std::size_t chunk_count() const override { return difference_.chunk_count(); }
   std::size_t chunk_bytes(std::size_t chunk) const override;
   int step_count() const override { return difference_.step_count() + 1; }
+  const char* phase(int step) const override {
+    return step == 0 ? "weight vote" : difference_.phase(step - 1);
+  }
   void launch(const Step& step) override;
   void exchange(const Step& step) override;
 
-  [[nodiscard]] std::uint64_t sent_bytes() const { return difference_.sent_bytes(); }
+  [[nodiscard]] const DifferenceCall& difference() const { return difference_; }
 
   /// Bytes of the workspace that a vote needs.
   [[nodiscard]] static std::size_t vote_bytes(std::size_t count, std::size_t group_size, std::uint32_t ranks);

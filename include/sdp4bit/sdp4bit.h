@@ -1,10 +1,13 @@
 /* The public interface of libsdp4bit.so, C99. Nobody links to the library: it is preloaded, and a program
- * that wants to talk to it finds these functions by dlsym(RTLD_DEFAULT, name); the typedefs are for that. */
+ * that wants to talk to it finds these functions by dlsym(RTLD_DEFAULT, name); sdp4bitLoad() below does that
+ * for all of them. A program that runs without the library finds none, and goes on. */
 #ifndef SDP4BIT_SDP4BIT_H
 #define SDP4BIT_SDP4BIT_H
 
+#include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,11 +23,15 @@ typedef size_t (*sdp4bitTextFunction)(char* buffer, size_t capacity);
 /* The options as a table for documentation, and as NAME=value lines with the values in force. */
 size_t sdp4bitOptionsMarkdown(char* buffer, size_t capacity);
 size_t sdp4bitOptionsInForce(char* buffer, size_t capacity);
-/* What SDP4BIT_STATS writes at exit, now. */
+/* What SDP4BIT_STATS and SDP4BIT_METRICS write, now. */
 size_t sdp4bitStatisticsJson(char* buffer, size_t capacity);
+size_t sdp4bitStatisticsPrometheus(char* buffer, size_t capacity);
 
-/* Calls of this process so far: all, and those that were compressed. Collective is "reduce_scatter" or
- * "all_gather"; returns 0, or -1 for any other name. */
+/* Functions below name an NCCL function by "reduce_scatter" or "all_gather", and a communicator by its
+ * ncclComm_t; NULL is the process, all its communicators together. Unless said otherwise they return 0, or -1
+ * for an unknown function name or communicator, and never wait for the device. */
+
+/* Calls so far: all, and those that were compressed. Either pointer may be NULL. */
 int sdp4bitGetCalls(const char* collective, uint64_t* all, uint64_t* compressed);
 typedef int (*sdp4bitGetCallsFunction)(const char* collective, uint64_t* all, uint64_t* compressed);
 
@@ -34,6 +41,101 @@ typedef int (*sdp4bitGetCallsFunction)(const char* collective, uint64_t* all, ui
  * none were taken; the log says why. */
 int sdp4bitTakeCalls(const char* door);
 typedef int (*sdp4bitTakeCallsFunction)(const char* door);
+
+/* One function's counters, in one communicator or in the process. `size` is set by the caller to sizeof the
+ * structure that it knows: later versions append fields, and fill what both know. docs/statistics.md explains
+ * each. */
+typedef struct {
+  size_t size;
+  uint64_t calls, compressed_calls, captured_calls, executed_calls;
+  uint64_t elements, bytes_given, compressed_bytes_given; /* of the larger buffer */
+  uint64_t native_bytes_in_node, native_bytes_between_nodes;
+  uint64_t sent_bytes_in_node, sent_bytes_between_nodes;
+  uint64_t sends, gathers;
+  uint64_t nonfinite_groups_sent, nonfinite_groups_received;
+  uint64_t workspace_bytes, ledger_bytes, sample_bytes, record_bytes; /* of both functions together */
+} sdp4bitStatistics;
+int sdp4bitGetStatistics(void* communicator, const char* collective, sdp4bitStatistics* statistics);
+typedef int (*sdp4bitGetStatisticsFunction)(void* communicator, const char* collective,
+                                            sdp4bitStatistics* statistics);
+
+/* What became of calls: the `index`-th of all outcomes, "compressed" or a reason to stay native, and how many
+ * calls had it. Returns -1 behind the last outcome. The name lives as long as the process. */
+int sdp4bitGetOutcome(void* communicator, const char* collective, size_t index, const char** name,
+                      uint64_t* calls);
+typedef int (*sdp4bitGetOutcomeFunction)(void* communicator, const char* collective, size_t index,
+                                         const char** name, uint64_t* calls);
+
+/* What became of the communicator's last call of that function, for people: "compressed", or the reason that
+ * it went to NCCL, with what the ranks agreed on. A text function otherwise; 0 for an unknown name or
+ * communicator. The communicator must not be NULL. */
+size_t sdp4bitWhyNative(void* communicator, const char* collective, char* buffer, size_t capacity);
+typedef size_t (*sdp4bitWhyNativeFunction)(void* communicator, const char* collective, char* buffer,
+                                           size_t capacity);
+
+/* What follows is heard only where every rank of the communicator says it; one rank alone changes nothing. */
+
+/* Before the first ReduceScatter and AllGather on a communicator: what it carries, `|` of the constants, 0
+ * for neither. The library then takes those calls whatever the communicator's name and size, and leaves the
+ * others to NCCL. All other conditions (nodes, sizes, types) stay. Returns 1 where it comes too late. */
+enum { SDP4BIT_CARRIES_GRADIENTS = 1, SDP4BIT_CARRIES_WEIGHTS = 2 };
+int sdp4bitHint(void* communicator, unsigned carries);
+typedef int (*sdp4bitHintFunction)(void* communicator, unsigned carries);
+
+/* All weights of a communicator will change at once, or move: its classes of AllGathers go back to learning
+ * when the request of the last rank has arrived, a few calls later, and are native meanwhile. A class that is
+ * native for good stays so. May be called at any time, by any thread. */
+int sdp4bitResetWeights(void* communicator);
+typedef int (*sdp4bitResetWeightsFunction)(void* communicator);
+
+/* All of them, NULL where the loaded library has no such function. */
+typedef struct {
+  sdp4bitVersionFunction version;
+  sdp4bitTextFunction options_markdown, options_in_force, statistics_json, statistics_prometheus;
+  sdp4bitGetCallsFunction get_calls;
+  sdp4bitGetStatisticsFunction get_statistics;
+  sdp4bitGetOutcomeFunction get_outcome;
+  sdp4bitWhyNativeFunction why_native;
+  sdp4bitHintFunction hint;
+  sdp4bitResetWeightsFunction reset_weights;
+  sdp4bitTakeCallsFunction take_calls;
+} sdp4bitFunctions;
+
+/* Fills `functions`; returns 1 if the library is in the process, else 0 and only NULLs. (dlopen(NULL) finds
+ * what is preloaded, as RTLD_DEFAULT does, which strict C99 does not have; RTLD_NOLOAD, which finds what NCCL
+ * loaded as its plugin, is glibc's.) */
+static inline int sdp4bitLoad(sdp4bitFunctions* functions) {
+  void* program = dlopen(NULL, RTLD_LAZY);
+  memset(functions, 0, sizeof *functions);
+#ifdef RTLD_NOLOAD
+  if (program && !dlsym(program, "sdp4bitVersion")) {
+    dlclose(program);
+    program = dlopen("libsdp4bit.so.0", RTLD_LAZY | RTLD_NOLOAD);
+  }
+#endif
+  if (!program) return 0;
+/* C99 has no cast from data to function pointers. */
+#define SDP4BIT_LOAD(field, name)                      \
+  do {                                                 \
+    void* const symbol = dlsym(program, name);         \
+    memcpy(&functions->field, &symbol, sizeof symbol); \
+  } while (0)
+  SDP4BIT_LOAD(version, "sdp4bitVersion");
+  SDP4BIT_LOAD(options_markdown, "sdp4bitOptionsMarkdown");
+  SDP4BIT_LOAD(options_in_force, "sdp4bitOptionsInForce");
+  SDP4BIT_LOAD(statistics_json, "sdp4bitStatisticsJson");
+  SDP4BIT_LOAD(statistics_prometheus, "sdp4bitStatisticsPrometheus");
+  SDP4BIT_LOAD(get_calls, "sdp4bitGetCalls");
+  SDP4BIT_LOAD(get_statistics, "sdp4bitGetStatistics");
+  SDP4BIT_LOAD(get_outcome, "sdp4bitGetOutcome");
+  SDP4BIT_LOAD(why_native, "sdp4bitWhyNative");
+  SDP4BIT_LOAD(hint, "sdp4bitHint");
+  SDP4BIT_LOAD(reset_weights, "sdp4bitResetWeights");
+  SDP4BIT_LOAD(take_calls, "sdp4bitTakeCalls");
+#undef SDP4BIT_LOAD
+  dlclose(program);
+  return functions->version != NULL;
+}
 
 #ifdef __cplusplus
 }

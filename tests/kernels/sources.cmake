@@ -4,7 +4,8 @@ set(KERNEL_TEST_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/test_draw.cpp
   ${CMAKE_CURRENT_LIST_DIR}/test_quantize.cpp
   ${CMAKE_CURRENT_LIST_DIR}/test_reduce_finish.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/test_reduce_requantize.cpp)
+  ${CMAKE_CURRENT_LIST_DIR}/test_reduce_requantize.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/test_sample.cpp)
 set(WEIGHT_KERNEL_TEST_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/weights/test_weights.cpp
   ${CMAKE_CURRENT_LIST_DIR}/weights/weight_phases.cpp)

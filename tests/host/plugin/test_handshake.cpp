@@ -151,5 +151,33 @@ TEST_CASE("Handshake.PatternsAndRanksNarrowTheSelection") {
   CHECK_FALSE(selected_by_identity(selection, {.name = "", .ranks = 3}));
 }
 
+TEST_CASE("Handshake.AHintOfAllRanksTakesThePlaceOfName") {
+  constexpr std::uint32_t kHint = Bits::hinted | Bits::hint_weights;
+  const Verdict weights = verdict_of(records(4, (kYes & ~Bits::selected) | kHint));
+  CHECK(weights.agreement == Agreement::on);
+  CHECK(weights.carried == Carried{.gradients = false, .weights = true});
+  const Verdict both = verdict_of(records(4, kYes | kHint | Bits::hint_gradients));
+  CHECK(both.carried == Carried{});
+  const Verdict neither = verdict_of(records(4, kYes | Bits::hinted));
+  CHECK(neither.agreement == Agreement::off);
+  CHECK(says(neither, "neither gradients nor weights"));
+}
+
+TEST_CASE("Handshake.AHintOfSomeRanksCountsForNothing") {
+  auto all = records(4, (kYes & ~Bits::selected) | Bits::hinted | Bits::hint_weights);
+  all[3].bits &= ~Bits::hinted;
+  CHECK(verdict_of(all).agreement == Agreement::off);
+  all = records(4);
+  all[1].bits |= Bits::hinted;
+  CHECK(verdict_of(all).agreement == Agreement::on);
+  CHECK(verdict_of(all).carried == Carried{});
+}
+
+TEST_CASE("Handshake.RanksThatHintDifferentlyCarryWhatAllSaid") {
+  auto all = records(4, kYes | Bits::hinted | Bits::hint_weights | Bits::hint_gradients);
+  all[2].bits &= ~Bits::hint_gradients;
+  CHECK(verdict_of(all).carried == Carried{.gradients = false, .weights = true});
+}
+
 }  // namespace
 }  // namespace sdp4bit

@@ -74,5 +74,10 @@ TEST_CASE("Policy.WeightsHaveTheirOwnTypes") {
   CHECK(decide(call, kComm, Config{}) == Reason::compressed);
 }
 
+TEST_CASE("Policy.LeavesWhatTheCommunicatorDoesNotCarry") {
+  CHECK(with_comm([](CommFacts& comm) { comm.carried.gradients = false; }) == Reason::hinted_otherwise);
+  CHECK(with_comm([](CommFacts& comm) { comm.carried.weights = false; }) == Reason::compressed);
+}
+
 }  // namespace
 }  // namespace sdp4bit

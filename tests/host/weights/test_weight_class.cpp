@@ -297,3 +297,38 @@ TEST_CASE("More than 16 jumping rounds of 64 lead back to learning") {
   rare.run(5000);
   CHECK(rare.count(WeightEvent::learning_again) == 0);
 }
+
+TEST_CASE("A reset that all ranks ask for leads back to learning, without counting as a failure") {
+  Program program;
+  std::uint64_t asked = ~0ull;
+  program.says = [&](std::uint64_t call) {
+    AgreedWords word = steady(call, 2);
+    word.all_reset = call == asked;
+    return word;
+  };
+  for (int life = 0; life < 5; ++life) {
+    while (program.machine.stage() != WeightStage::difference) program.group();
+    asked = program.kinds.size();
+    const std::size_t before = program.count(WeightEvent::reset);
+    while (program.count(WeightEvent::reset) == before) program.group();
+    CHECK(program.kinds.size() == asked + 4 + 1);  // read at the lag of every flag
+    CHECK(program.machine.stage() == WeightStage::learning);
+    CHECK(program.kinds.back() == WeightKind::recorded);
+    CHECK(program.machine.slots() == 0);
+  }
+  CHECK(program.count(WeightEvent::too_many_jumps) == 0);
+  CHECK(program.count(WeightEvent::learning_again) == 0);
+}
+
+TEST_CASE("A reset while learning begins it anew") {
+  Program program;
+  program.says = [](std::uint64_t call) {
+    AgreedWords word = steady(call, 1);
+    word.all_reset = call == 3;
+    return word;
+  };
+  program.run(40);
+  CHECK(program.first(WeightEvent::reset) == 8);  // the first exam that reads call 3
+  CHECK(program.first(WeightEvent::ledger_agreed) == 8 + 8);
+  CHECK(program.machine.stage() == WeightStage::difference);
+}

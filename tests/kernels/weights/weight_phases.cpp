@@ -68,6 +68,7 @@ std::string compare_encode_and_seal(const WeightCase& test) {
         .sums = test.has_entry ? reinterpret_cast<WeightSums*>(pick(sums)) : nullptr,
         .slot = 2,
         .sender = 7,
+        .flags = kReset,
         .draw = {.counter = reinterpret_cast<const std::uint64_t*>(pick(counter)), .offset = 1},
         .message = pick(message),
         .staged_header = test.staged ? pick(staged) : nullptr};

@@ -1,0 +1,251 @@
+// The error of sampled messages: what decoding leaves of what was to be sent, in double precision and one
+// fixed order.
+#include "kernels/dispatch.h"
+#include "kernels/input.cuh"
+#include "kernels/launch_kernel.cuh"
+#include "kernels/launch_sample.h"
+#include "kernels/load.h"
+#include "kernels/received.cuh"
+#include "kernels/weight_header.h"
+
+namespace sdp4bit {
+namespace {
+
+/// Adds the squares of a block whose decoded values are `decoded`.
+__device__ __forceinline__ void add_squares(SamplePartial& sum, const float (&value)[kBlock],
+                                            const float (&decoded)[kBlock]) {
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kBlock; ++i) {
+    const double input = static_cast<double>(value[i]);
+    const double error = input - static_cast<double>(decoded[i]);
+    sum.error += error * error;
+    sum.input += input * input;
+  }
+}
+
+/// The sum of all threads, in thread 0; the order is fixed.
+__device__ __forceinline__ SamplePartial sum_of_block(SamplePartial sum) {
+  __shared__ SamplePartial partial[kThreads];
+  partial[threadIdx.x] = sum;
+  for (unsigned half = kThreads / 2; half != 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x >= half) continue;
+    partial[threadIdx.x].error += partial[threadIdx.x + half].error;
+    partial[threadIdx.x].input += partial[threadIdx.x + half].input;
+  }
+  return partial[0];
+}
+
+__device__ __forceinline__ void store_partial(const SampleTarget& target, SamplePartial sum) {
+  sum = sum_of_block(sum);
+  if (threadIdx.x == 0) target.partials[blockIdx.x] = sum;
+}
+
+/// The block's decoded values; false where its group is NaN.
+__device__ __forceinline__ bool decode_block(float (&decoded)[kBlock], const std::byte* segment,
+                                             const SegmentLayout& layout, std::size_t begin) {
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kBlock; ++i) decoded[i] = 0.0f;
+  return layout.bits == 4 ? !add_decoded<4>(decoded, segment, layout, begin, false)
+                          : !add_decoded<8>(decoded, segment, layout, begin, false);
+}
+
+/// Grid: tiles of all segments of all messages, strided.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    sample_quantize_kernel(const QuantizeArgs args, const SegmentLayout layout, const SampleTarget target) {
+  const float factor = entry_factor<T>(args.input);
+  const std::size_t tiles = tile_count(args.input.count);
+  const std::size_t units = tiles * args.segments_per_message * args.message_count;
+  SamplePartial sum{0.0, 0.0};
+  for (std::size_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
+    const std::size_t travelling = unit / tiles;  // segment, counted through all messages
+    const std::byte* segment = args.messages.data +
+                               travelling / args.segments_per_message * args.messages.stride +
+                               layout.segment_offset(travelling % args.segments_per_message);
+    const std::size_t begin = block_begin(unit % tiles, threadIdx.x);
+    if (begin >= args.input.count) continue;
+    float value[kBlock], decoded[kBlock];
+    load_input<T>(value, args.input, args.table[travelling], begin, factor, args.codec.hadamard);
+    if (decode_block(decoded, segment, layout, begin)) add_squares(sum, value, decoded);
+  }
+  store_partial(target, sum);
+}
+
+/// Grid: tiles of the segments of all other nodes, strided.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    sample_requantize_kernel(const ReduceRequantizeArgs args, const SegmentLayout received_layout,
+                             const SegmentLayout layout, const SampleTarget target) {
+  extern __shared__ bool invalid[];
+  const float factor = entry_factor<T>(args.input);
+  check_headers(invalid, args.received, args.peer_count, MessageKind::gradient_in_node, args.chunk,
+                args.input.count, nullptr);
+  const std::size_t tiles = tile_count(args.input.count);
+  SamplePartial sum{0.0, 0.0};
+  for (std::size_t unit = blockIdx.x; unit < tiles * (args.node_count - 1); unit += gridDim.x) {
+    const auto message = static_cast<std::uint32_t>(unit / tiles);
+    const std::uint32_t node = message + (message >= args.own_node ? 1 : 0);
+    const std::byte* segment = args.messages.data + message * args.messages.stride + layout.segment_offset(0);
+    const std::size_t begin = block_begin(unit % tiles, threadIdx.x);
+    if (begin >= args.input.count) continue;
+    const ReceivedMessages received{args.received, received_layout, received_layout.segment_offset(node),
+                                    invalid};
+    float own[kBlock], value[kBlock], decoded[kBlock];
+    load_input<T>(own, args.input, args.own_table[node], begin, factor, args.codec.hadamard);
+    const std::uint32_t position = min(args.own_position, args.peer_count);
+    if (args.received_codec.bits == 4) {
+      sum_in_rank_order<4>(value, own, position, received, args.peer_count, begin);
+    } else {
+      sum_in_rank_order<8>(value, own, position, received, args.peer_count, begin);
+    }
+    if (decode_block(decoded, segment, layout, begin)) add_squares(sum, value, decoded);
+  }
+  store_partial(target, sum);
+}
+
+template <unsigned Bits>
+__device__ __forceinline__ void code_and_decode(float (&decoded)[kBlock], float (&value)[kBlock], float scale,
+                                                const BlockNoise& noise) {
+  std::uint32_t words[kCodeWords<Bits>];
+  encode_block<Bits>(words, value, scale, noise);
+  add_decoded_words<Bits>(decoded, words, scale);
+}
+
+/// Grid: tiles of the chunk, strided. Codes as encode_difference does.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    sample_difference_kernel(const EncodeDifferenceArgs args, const SegmentLayout layout, const PhiloxKey key,
+                             const SampleTarget target) {
+  __shared__ GroupScratch scratch;
+  const WeightChunk& chunk = args.chunk;
+  const T* shard = static_cast<const T*>(args.shard) + chunk.offset;
+  const T* entry = args.entry ? static_cast<const T*>(args.entry) + chunk.offset : nullptr;
+  const unsigned threads = layout.threads_per_group();
+  const std::uint64_t draw = args.draw.counter ? *args.draw.counter + args.draw.offset : 0;
+  const std::size_t tiles = tile_count(chunk.count);
+  SamplePartial sum{0.0, 0.0};
+  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const std::size_t begin = block_begin(tile, threadIdx.x);
+    const unsigned size = block_size(begin, chunk.count);
+    float before[kBlock], value[kBlock], decoded[kBlock];
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) before[i] = value[i] = decoded[i] = 0.0f;
+    if (size != 0) load_block(value, shard + begin, size);
+    if (size != 0 && entry) load_block(before, entry + begin, size);
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) value[i] -= finite_or_zero(before[i]);
+    const std::uint32_t largest = group_maximum(block_magnitude(value), threads, scratch);
+    const float scale = group_scale(largest, layout.bits, layout.scale);
+    if (size == 0 || scale != scale) continue;
+    const BlockNoise noise{chunk.codec.rounding == Rounding::stochastic,
+                           key,
+                           draw,
+                           MessageKind::weight_difference,
+                           0,
+                           chunk.offset + begin};
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) before[i] = value[i];  // coding uses its values up
+    if (layout.bits == 4) {
+      code_and_decode<4>(decoded, before, scale, noise);
+    } else {
+      code_and_decode<8>(decoded, before, scale, noise);
+    }
+    add_squares(sum, value, decoded);
+  }
+  store_partial(target, sum);
+}
+
+/// One thread block. The host reads the mirror at any time: an odd number of samples says that it changes.
+__global__ void __launch_bounds__(kThreads)
+    add_sample_kernel(const SampleTarget target, const unsigned partial_count) {
+  SamplePartial sum{0.0, 0.0};
+  for (unsigned i = threadIdx.x; i < partial_count; i += kThreads) {
+    sum.error += target.partials[i].error;
+    sum.input += target.partials[i].input;
+  }
+  sum = sum_of_block(sum);
+  if (threadIdx.x != 0) return;
+  SampleSums sums = *target.sums;
+  if (target.first_chunk) sums.last_error = sums.last_input = 0.0;
+  sums.last_error += sum.error;
+  sums.last_input += sum.input;
+  if (target.last_chunk) {
+    sums.total_error += sums.last_error;
+    sums.total_input += sums.last_input;
+    sums.samples += 2;
+  }
+  *target.sums = sums;
+  if (!target.last_chunk) return;
+  volatile SampleSums* mirror = target.mirror;
+  mirror->samples = sums.samples - 1;
+  __threadfence_system();
+  mirror->last_error = sums.last_error;
+  mirror->last_input = sums.last_input;
+  mirror->total_error = sums.total_error;
+  mirror->total_input = sums.total_input;
+  __threadfence_system();
+  mirror->samples = sums.samples;
+}
+
+/// Measures with `launch`(grid), then adds up.
+template <typename Launch>
+cudaError_t sample(std::size_t units, const SampleTarget& target, cudaStream_t stream, Launch&& launch) {
+  const auto blocks = static_cast<unsigned>(std::min<std::size_t>(units, kSampleBlocks));
+  const cudaError_t measured = launch(blocks);
+  if (measured != cudaSuccess) return measured;
+  return launch_kernel(add_sample_kernel, 1, kThreads, 0, stream, target, blocks);
+}
+
+}  // namespace
+
+cudaError_t sample_quantize(const QuantizeArgs& args, const SampleTarget& target, cudaStream_t stream) {
+  const std::size_t units = tile_count(args.input.count) * args.segments_per_message * args.message_count;
+  if (units == 0) return cudaSuccess;
+  const SegmentLayout layout(args.input.count, args.codec);
+  return sample(units, target, stream, [&](unsigned blocks) {
+    return with_type(args.input.type, [&]<typename T>() {
+      return launch_kernel(sample_quantize_kernel<T>, blocks, kThreads, 0, stream, args, layout, target);
+    });
+  });
+}
+
+cudaError_t sample_requantize(const ReduceRequantizeArgs& args, const SampleTarget& target,
+                              cudaStream_t stream) {
+  if (args.input.count == 0 || args.node_count < 2) return cudaSuccess;
+  const SegmentLayout received_layout(args.input.count, args.received_codec);
+  const SegmentLayout layout(args.input.count, args.codec);
+  return sample(tile_count(args.input.count) * (args.node_count - 1), target, stream, [&](unsigned blocks) {
+    return with_type(args.input.type, [&]<typename T>() {
+      return launch_kernel(sample_requantize_kernel<T>, blocks, kThreads, args.peer_count, stream, args,
+                           received_layout, layout, target);
+    });
+  });
+}
+
+cudaError_t sample_difference(const EncodeDifferenceArgs& args, const SampleTarget& target,
+                              cudaStream_t stream) {
+  const WeightChunk& chunk = args.chunk;
+  if (chunk.count == 0) return cudaSuccess;
+  const SegmentLayout layout(chunk.count, chunk.codec);
+  const PhiloxKey key = noise_key(args.key.seed, args.key.rank, args.key.communicator);
+  return sample(tile_count(chunk.count), target, stream, [&](unsigned blocks) {
+    return with_type(chunk.type, [&]<typename T>() {
+      return launch_kernel(sample_difference_kernel<T>, blocks, kThreads, 0, stream, args, layout, key,
+                           target);
+    });
+  });
+}
+
+cudaError_t load_sample() {
+  KernelLoader loader;
+  for_each_type([&]<typename T>() {
+    loader.load(sample_quantize_kernel<T>);
+    loader.load(sample_requantize_kernel<T>);
+    loader.load(sample_difference_kernel<T>);
+  });
+  loader.load(add_sample_kernel);
+  return loader.error();
+}
+
+}  // namespace sdp4bit

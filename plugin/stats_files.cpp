@@ -1,0 +1,146 @@
+// Files of counters, refreshed by a thread of their own; see stats_files.h.
+#include "plugin/stats_files.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "plugin/log.h"
+#include "plugin/options.h"
+#include "plugin/stats_text.h"
+#include "plugin/topology.h"
+
+namespace sdp4bit {
+namespace {
+
+constexpr auto kFirstWrite = std::chrono::seconds(1), kRefresh = std::chrono::seconds(10);
+
+std::atomic<unsigned long long> files_not_written{0};
+std::atomic<pid_t> owner{0};
+std::mutex writing;
+
+std::string host() {
+  std::array<char, 256> name{};
+  (void)::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+bool write_whole(const std::string& path, const std::string& text) {
+  std::FILE* const file = std::fopen(path.c_str(), "we");
+  if (!file) return false;
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  return std::fclose(file) == 0 && written;
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  const std::string target = expand_path(path);
+  // A name of this process alone: others may write the same target.
+  const std::string draft = target + "." + host() + "." + std::to_string(::getpid()) + ".new";
+  if (write_whole(draft, text) && std::rename(draft.c_str(), target.c_str()) == 0) return;
+  (void)std::remove(draft.c_str());
+  files_not_written.fetch_add(1);
+  static Once once;
+  if (once.first()) log_error("cannot write %s", target.c_str());
+}
+
+/// The child of a fork has copies of its parent's counters: they are not its own to tell.
+bool is_owner() {
+  return owner.load() == ::getpid();
+}
+
+void keep_fresh() {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for the program's threads
+  // Detached: it holds nothing but the lock while it writes.
+  std::thread([] {
+    std::this_thread::sleep_for(kFirstWrite);
+    while (true) {
+      write_stats_files();
+      std::this_thread::sleep_for(kRefresh);
+    }
+  }).detach();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+/// Once a job: who cannot see a variable here did not get it to the program.
+void say_options() {
+  constexpr std::size_t kLongestLine = 800;
+  const Config usual;
+  for (const bool defaults : {false, true}) {
+    const char* const head = defaults ? "options at their defaults" : "options set";
+    std::string line;
+    for (const Option& option : option_table()) {
+      const std::string value = option.print(config());
+      if ((value == option.print(usual)) != defaults) continue;
+      line += std::string(" ") + option.name + "=" + (value.empty() ? "-" : value);
+      if (line.size() < kLongestLine) continue;
+      log_info("%s:%s", head, std::exchange(line, {}).c_str());
+    }
+    if (!line.empty()) log_info("%s:%s", head, line.c_str());
+  }
+}
+
+}  // namespace
+
+unsigned long long dropped_files() {
+  return files_not_written.load();
+}
+
+std::string expand_path(const std::string& path) {
+  std::string text;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const char next = path[i] == '%' && i + 1 < path.size() ? path[i + 1] : '\0';
+    const bool known = next == 'h' || next == 'p' || next == 'r' || next == '%';
+    if (!known) {
+      text += path[i];
+      continue;
+    }
+    text += next == 'h'   ? host()
+            : next == 'p' ? std::to_string(::getpid())
+            : next == 'r' ? std::to_string(job_rank())
+                          : std::string("%");
+    ++i;
+  }
+  return text;
+}
+
+void write_stats_files() {
+  if (!is_owner()) return;
+  try {
+    const std::lock_guard lock(writing);
+    if (!config().stats.empty()) write_file(config().stats, stats_json());
+    if (!config().metrics.empty()) write_file(config().metrics, stats_prometheus());
+  } catch (...) {
+    log_error("no memory for the statistics");
+  }
+}
+
+void report_at_exit() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    owner.store(::getpid());
+    const bool files = !config().stats.empty() || !config().metrics.empty();
+    if (files) keep_fresh();
+    if (job_rank() <= 0) say_options();
+    std::atexit([] {
+      if (!is_owner()) return;
+      write_stats_files();
+      try {
+        for (const std::string& line : stats_summary()) log_info("%s", line.c_str());
+      } catch (...) {
+        log_error("no memory for the summary");
+      }
+    });
+  });
+}
+
+}  // namespace sdp4bit
