@@ -38,6 +38,7 @@ const Instr* barrier(Warp& warp, const Instr* i) {
   if (!state.active) {
     state.arrived.assign(block.warps.size(), 0);
     state.active = true;
+    block.active_barriers |= 1u << number;
     state.yes = state.total = 0;
     state.threads = threads;
   }
@@ -92,6 +93,7 @@ void BlockRun::try_release(int number) {
     if (arrived < state.threads) return;
   }
   state.active = false;
+  active_barriers &= ~(1u << number);
   for (Warp& warp : warps)
     for (Fragment& fragment : warp.fragments)
       if (fragment.state == Fragment::State::barrier &&
@@ -103,8 +105,7 @@ void BlockRun::try_release(int number) {
 }
 
 void BlockRun::recheck_barriers() {
-  for (int number = 0; number < kBarriers; ++number)
-    if (barriers[number].active) try_release(number);
+  for (std::uint32_t left = active_barriers; left != 0; left &= left - 1) try_release(__builtin_ctz(left));
 }
 
 void install_barrier(Handler* handlers) {

@@ -208,6 +208,7 @@ void BlockRun::start(const LaunchContext& launch, std::uint64_t index) {
     shared_capacity = shared_bytes;
   }
   for (BarrierState& barrier : barriers) barrier.active = false;
+  active_barriers = 0;
   const bool another_launch = specials_of_ != launch.grid_id;
   specials_of_ = launch.grid_id;
   const Code& entry = program.entry();
@@ -246,6 +247,12 @@ void BlockRun::start(const LaunchContext& launch, std::uint64_t index) {
 /// Takes the next fragment to run out of the list: those that have not spun first, then deeper calls, then
 /// the lowest place in the code.
 bool BlockRun::pick(Warp& warp, Fragment& chosen) {
+  if (warp.fragments.size() == 1) {  // nobody to compare with or to wait for
+    if (warp.fragments.front().state != Fragment::State::ready) return false;
+    chosen = warp.fragments.front();
+    warp.fragments.clear();
+    return true;
+  }
   std::size_t best = warp.fragments.size();
   for (std::size_t k = 0; k < warp.fragments.size(); ++k) {
     const Fragment& candidate = warp.fragments[k];

@@ -71,6 +71,7 @@ struct BlockRun {
   Dim3 block_index;
   std::vector<Warp> warps;
   BarrierState barriers[kBarriers];
+  std::uint32_t active_barriers = 0;  // a bit for each that somebody has reached
 
  private:
   enum class WarpStatus : std::uint8_t { blocked, yielded, paused };

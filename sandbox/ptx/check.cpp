@@ -18,41 +18,67 @@ void throw_address_fault(int kind, std::uint32_t lane, const char* what, std::ui
 
 namespace {
 
-/// The live allocation that holds all of [address, address + bytes), remembered for the instruction's next
-/// execution.
-MemoryRange& range_of(Warp& warp, CachedRange& known, std::uint64_t address, std::uint32_t bytes,
-                      std::uint32_t lane) {
+/// Searching the bits of more bytes than this costs more than looking at the lanes.
+constexpr std::uint64_t kLargestHull = 8192;
+
+/// The live allocation that holds all of [low, high), remembered for the instruction's next execution, or
+/// nullptr.
+MemoryRange* live_range(Warp& warp, CachedRange& known, std::uint64_t low, std::uint64_t high) {
   const auto holds = [&](const CachedRange& cached) {
-    return cached.range && address >= cached.base && address + bytes <= cached.end &&
+    return cached.range && low >= cached.base && high <= cached.end &&
            cached.range->live_serial.load(std::memory_order_relaxed) == cached.serial;
   };
-  if (holds(known)) return *known.range;
+  if (low >= high) return nullptr;  // beyond the last address
+  if (holds(known)) return known.range;
   // Another instruction of the warp may have been there: cheaper than the lock around the table.
   for (const CachedRange& other : warp.cache) {
     if (!holds(other)) continue;
     known = other;
-    return *known.range;
+    return known.range;
   }
-  MemoryRange* range = find_range(address);
-  if (!range || address + bytes > range->end())
-    throw_address_fault(kIllegalAddress, lane, "out-of-bounds access", address, bytes);
-  if (!range->alive()) throw_address_fault(kIllegalAddress, lane, "use after free", address, bytes);
+  MemoryRange* range = find_range(low);
+  if (!range || high > range->end() || !range->alive()) return nullptr;
   known = {range->base, range->end(), range, range->serial};
-  return *range;
+  return range;
+}
+
+[[noreturn]] void throw_range_fault(std::uint64_t address, std::uint32_t bytes, std::uint32_t lane) {
+  const MemoryRange* range = find_range(address);
+  const bool outside = !range || bytes > range->end() - address;
+  throw_address_fault(kIllegalAddress, lane, outside ? "out-of-bounds access" : "use after free", address,
+                      bytes);
+}
+
+CachedRange& remembered(Warp& warp, const Instr* at) {
+  return warp.cache[at->ordinal % kCachedRanges];
 }
 
 }  // namespace
 
+bool check_hull(Warp& warp, const Instr* at, std::uint64_t low, std::uint64_t high, bool dense, bool write) {
+  MemoryRange* range = live_range(warp, remembered(warp, at), low, high);
+  if (!range) return false;
+  WrittenMap& written = range->written;
+  if (written.fully_written()) return true;
+  if (write && dense) {
+    written.mark(low - range->base, high - low);
+    return true;
+  }
+  return high - low <= kLargestHull && written.is_written(low - range->base, high - low);
+}
+
 void check_global(Warp& warp, const Instr* at, const std::uint64_t* addresses, std::uint32_t mask,
                   std::uint32_t bytes, bool write) {
-  CachedRange& known = warp.cache[at->ordinal % kCachedRanges];
+  CachedRange& known = remembered(warp, at);
   while (mask != 0) {
     const auto lane = static_cast<std::uint32_t>(__builtin_ctz(mask));
     const std::uint64_t begin = addresses[lane];
     // Lanes that continue where the previous one ended are checked together.
     std::uint64_t end = begin + bytes;
     mask &= mask - 1;
-    MemoryRange& range = range_of(warp, known, begin, bytes, lane);
+    MemoryRange* found = live_range(warp, known, begin, end);
+    if (!found) throw_range_fault(begin, bytes, lane);
+    MemoryRange& range = *found;
     while (mask != 0) {
       const std::uint64_t next = addresses[__builtin_ctz(mask)];
       if (next != end || next + bytes > range.end()) break;

@@ -118,6 +118,9 @@ struct LaneFault {
 /// The slow half of a checked access to global memory: finds the allocation, faults, records what is written.
 void check_global(Warp& warp, const Instr* at, const std::uint64_t* addresses, std::uint32_t mask,
                   std::uint32_t bytes, bool write);
+/// Allows [low, high) as a whole if all of it is allowed, without a fault if not. `dense`: an access that
+/// writes every byte of it.
+bool check_hull(Warp& warp, const Instr* at, std::uint64_t low, std::uint64_t high, bool dense, bool write);
 
 /// Adds what ran since the last call to the counters; `end` is the first instruction that has not run.
 inline void count_segment(Warp& warp, const Instr* end) {

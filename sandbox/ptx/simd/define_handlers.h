@@ -37,7 +37,6 @@
   const Instr* name(Warp& w, const Instr* i) { \
     return select<T>(w, i);                    \
   }
-#define LANE_LAMBDA __attribute__((always_inline))
 #else
 #define UNARY(name, ...) handlers[static_cast<int>(Op::name)] = name;
 #define BINARY UNARY

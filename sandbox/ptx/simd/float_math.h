@@ -53,18 +53,19 @@ LANE_INLINE f32 with_sign(f32 a, u32 sign) {
   return a != a ? from_bits(0x7fffffffu) : from_bits(bits_of(a) | sign);
 }
 
-/// One NaN operand is ignored; -0 is smaller than +0.
+/// One NaN operand is ignored; -0 is smaller than +0. Both orders of a comparison agree but for zeros, whose
+/// signs then decide, and for a NaN, which each order passes on from another side.
 template <class T>
 LANE_INLINE T minimum(T a, T b) {
-  const T zeros = __builtin_bit_cast(T, bits_of(a) | bits_of(b));
-  const T ordered = a < b ? a : a == b ? (a == 0 ? zeros : a) : b;
-  return a != a ? canonical(b) : b != b ? a : ordered;
+  const T if_a_is_nan = a < b ? a : b, if_b_is_nan = b < a ? b : a;
+  const T ordered = __builtin_bit_cast(T, bits_of(if_a_is_nan) | bits_of(if_b_is_nan));
+  return canonical(a != a ? if_a_is_nan : b != b ? if_b_is_nan : ordered);
 }
 template <class T>
 LANE_INLINE T maximum(T a, T b) {
-  const T zeros = __builtin_bit_cast(T, bits_of(a) & bits_of(b));
-  const T ordered = a > b ? a : a == b ? (a == 0 ? zeros : a) : b;
-  return a != a ? canonical(b) : b != b ? a : ordered;
+  const T if_a_is_nan = a > b ? a : b, if_b_is_nan = b > a ? b : a;
+  const T ordered = __builtin_bit_cast(T, bits_of(if_a_is_nan) & bits_of(if_b_is_nan));
+  return canonical(a != a ? if_a_is_nan : b != b ? if_b_is_nan : ordered);
 }
 
 LANE_INLINE u64 upper_word(f64 a) {

@@ -13,6 +13,7 @@
 #include "sandbox/ptx/warp.h"
 
 #define LANE_INLINE inline __attribute__((always_inline))
+#define LANE_LAMBDA __attribute__((always_inline))
 
 namespace sandbox::ptx::SIMD_NAMESPACE {
 namespace {

@@ -52,12 +52,21 @@ LANE_INLINE void survey(Access& access, u32 mask) {
   }
   access.contiguous = false;
   u64 low = ~u64(0), high = 0, all = 0;
-  for (int l = 0; l < kLanes; ++l) {
-    const bool active = mask >> l & 1;
-    const u64 a = access.at[l];
-    low = active && a < low ? a : low;
-    high = active && a > high ? a : high;
-    all |= active ? a : 0;
+  if (__builtin_popcount(mask) <= 4) {
+    for (u32 left = mask; left != 0; left &= left - 1) {
+      const u64 a = access.at[__builtin_ctz(left)];
+      low = a < low ? a : low;
+      high = a > high ? a : high;
+      all |= a;
+    }
+  } else {
+    for (int l = 0; l < kLanes; ++l) {  // idle lanes: the highest address for `low`, the lowest for `high`
+      const u64 active = u64(0) - u64(mask >> l & 1);
+      const u64 a = access.at[l] & active, b = a | ~active;
+      low = b < low ? b : low;
+      high = a > high ? a : high;
+      all |= a;
+    }
   }
   access.low = low;
   access.high = high + bytes;
@@ -75,13 +84,12 @@ LANE_INLINE u32 count_sectors(const Access& access, u32 mask) {
     if (mask >> l & 1) previous = access.at[l] >> 5;
     sector[l] = previous;
   }
-  u32 changes = 1;
-  bool ascending = true;
+  u64 changes = 1, descents = 0;
   for (int l = 1; l < kLanes; ++l) {
-    ascending &= sector[l] >= sector[l - 1];
-    changes += sector[l] != sector[l - 1];
+    descents |= u64(sector[l] < sector[l - 1]);
+    changes += u64(sector[l] != sector[l - 1]);
   }
-  if (ascending) return changes;
+  if (descents == 0) return u32(changes);
   u32 distinct = 0;
   for (int l = 0; l < kLanes; ++l) {
     u64 seen = 0;
@@ -123,7 +131,7 @@ LANE_INLINE void check_and_count(Warp& w, const Instr* i, const Access& access, 
   require_aligned<bytes>(access, mask);
   if (!w.check) return;
   const CachedRange& known = w.cache[i->ordinal % kCachedRanges];
-  if (__builtin_expect(access.low >= known.base && access.high <= known.end, 1)) {
+  if (__builtin_expect(access.low >= known.base && access.high <= known.end && access.low < access.high, 1)) {
     const MemoryRange& range = *known.range;
     if (__atomic_load_n(reinterpret_cast<const u64*>(&range.live_serial), __ATOMIC_RELAXED) == known.serial &&
         range.written.fully_written())

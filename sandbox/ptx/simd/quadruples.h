@@ -77,5 +77,56 @@ LANE_INLINE void join_quadruples(u32* memory, const u32* const* s) {
 #endif
 }
 
+/// d[v][l] = word v of the 16 bytes at place(l)
+template <class Place>
+LANE_INLINE void split_rows(u32* const* d, Place place) {
+#if defined(__AVX2__)
+  for (u32 l = 0; l < kLanes; l += 8) {
+    const auto row = [&](u32 k) LANE_LAMBDA {
+      return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(place(l + k))),
+                                     _mm_loadu_si128(place(l + k + 4)), 1);
+    };
+    const __m256i a = row(0), b = row(1), c = row(2), e = row(3);
+    const __m256i xy_low = _mm256_unpacklo_epi32(a, b), zw_low = _mm256_unpackhi_epi32(a, b);
+    const __m256i xy_high = _mm256_unpacklo_epi32(c, e), zw_high = _mm256_unpackhi_epi32(c, e);
+    const auto store = [&](int v, __m256i value)
+                           LANE_LAMBDA { _mm256_store_si256(reinterpret_cast<__m256i*>(d[v] + l), value); };
+    store(0, _mm256_unpacklo_epi64(xy_low, xy_high));
+    store(1, _mm256_unpackhi_epi64(xy_low, xy_high));
+    store(2, _mm256_unpacklo_epi64(zw_low, zw_high));
+    store(3, _mm256_unpackhi_epi64(zw_low, zw_high));
+  }
+#else
+  for (u32 l = 0; l < kLanes; l += 4) {
+    const __m128i a = _mm_loadu_si128(place(l)), b = _mm_loadu_si128(place(l + 1));
+    const __m128i c = _mm_loadu_si128(place(l + 2)), e = _mm_loadu_si128(place(l + 3));
+    const __m128i xy_low = _mm_unpacklo_epi32(a, b), zw_low = _mm_unpackhi_epi32(a, b);
+    const __m128i xy_high = _mm_unpacklo_epi32(c, e), zw_high = _mm_unpackhi_epi32(c, e);
+    const auto store = [&](int v, __m128i value)
+                           LANE_LAMBDA { _mm_store_si128(reinterpret_cast<__m128i*>(d[v] + l), value); };
+    store(0, _mm_unpacklo_epi64(xy_low, xy_high));
+    store(1, _mm_unpackhi_epi64(xy_low, xy_high));
+    store(2, _mm_unpacklo_epi64(zw_low, zw_high));
+    store(3, _mm_unpackhi_epi64(zw_low, zw_high));
+  }
+#endif
+}
+
+/// The 16 bytes at place(l) = s[0..3][l], in the order of the lanes.
+template <class Place>
+LANE_INLINE void join_rows(Place place, const u32* const* s) {
+  for (u32 l = 0; l < kLanes; l += 4) {
+    const auto row = [&](int v)
+                         LANE_LAMBDA { return _mm_load_si128(reinterpret_cast<const __m128i*>(s[v] + l)); };
+    const __m128i x = row(0), y = row(1), z = row(2), t = row(3);
+    const __m128i xy_low = _mm_unpacklo_epi32(x, y), xy_high = _mm_unpackhi_epi32(x, y);
+    const __m128i zt_low = _mm_unpacklo_epi32(z, t), zt_high = _mm_unpackhi_epi32(z, t);
+    _mm_storeu_si128(place(l), _mm_unpacklo_epi64(xy_low, zt_low));
+    _mm_storeu_si128(place(l + 1), _mm_unpackhi_epi64(xy_low, zt_low));
+    _mm_storeu_si128(place(l + 2), _mm_unpacklo_epi64(xy_high, zt_high));
+    _mm_storeu_si128(place(l + 3), _mm_unpackhi_epi64(xy_high, zt_high));
+  }
+}
+
 }  // namespace
 }  // namespace sandbox::ptx::SIMD_NAMESPACE

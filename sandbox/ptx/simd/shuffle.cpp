@@ -7,62 +7,87 @@
 namespace sandbox::ptx::SIMD_NAMESPACE {
 namespace {
 
-/// x: 0 up, 1 down, 2 bfly, 3 idx. r[1] value, r[2] distance, r[3] clamp and segment, r[4] members; r[5] the
-/// predicate "in range", if imm says so.
-const Instr* shfl(Warp& w, const Instr* i) {
-  const u32 mask = guarded_lanes(w, i);
-  if (mask == 0) return i + 1;
-  const u32* members = lanes<u32>(w, i->r[4]);
-  if (const Instr* elsewhere = await_members(w, i, mask, members)) return elsewhere;
-  alignas(64) u32 source[kLanes], value[kLanes];
-  alignas(64) s32 inside[kLanes];
-  const u32* a = lanes<u32>(w, i->r[1]);
-  const u32* b = lanes<u32>(w, i->r[2]);
-  const u32* c = lanes<u32>(w, i->r[3]);
-  const auto each = [&](auto target) __attribute__((always_inline)) {
-    for (u32 l = 0; l < kLanes; ++l) {
-      const u32 distance = b[l] & 31, segment = c[l] >> 8 & 31, clamp = c[l] & 31;
-      const u32 first = l & segment;
-      const u32 last = first | (clamp & ~segment);
-      const auto [lane, ok] = target(l, distance, first, last, segment);
-      source[l] = ok ? lane & 31 : l;
-      inside[l] = ok ? -1 : 0;
-    }
-  };
-  struct Choice {
-    u32 lane;
-    bool ok;
-  };
-  switch (i->x) {
-    case 0:
-      each([](u32 l, u32 distance, u32, u32 last, u32) __attribute__((always_inline)) {
-        return Choice{l - distance, s32(l - distance) >= s32(last)};
-      });
-      break;
-    case 1:
-      each([](u32 l, u32 distance, u32, u32 last, u32) __attribute__((always_inline)) {
-        return Choice{l + distance, l + distance <= last};
-      });
-      break;
-    case 2:
-      each([](u32 l, u32 distance, u32, u32 last, u32) __attribute__((always_inline)) {
-        return Choice{l ^ distance, (l ^ distance) <= last};
-      });
-      break;
-    default:
-      each([](u32, u32 distance, u32 first, u32 last, u32 segment) __attribute__((always_inline)) {
-        return Choice{first | (distance & ~segment), (first | (distance & ~segment)) <= last};
-      });
+/// d[l] = a[source[l]]
+LANE_INLINE void gather(u32* d, const u32* a, const u32* source) {
+#if defined(__AVX512F__)
+  const __m512i low = _mm512_load_si512(a), high = _mm512_load_si512(a + 16);
+  for (int l = 0; l < kLanes; l += 16)
+    _mm512_store_si512(d + l, _mm512_permutex2var_epi32(low, _mm512_load_si512(source + l), high));
+#elif defined(__AVX2__)
+  __m256i part[4];
+  for (int k = 0; k < 4; ++k) part[k] = _mm256_load_si256(reinterpret_cast<const __m256i*>(a) + k);
+  for (int l = 0; l < kLanes; l += 8) {
+    const __m256i index = _mm256_load_si256(reinterpret_cast<const __m256i*>(source + l));
+    // Bits 3 and 4 of the lane choose the part; a blend looks at the sign bit.
+    const __m256 bit3 = _mm256_castsi256_ps(_mm256_slli_epi32(index, 28));
+    const __m256 bit4 = _mm256_castsi256_ps(_mm256_slli_epi32(index, 27));
+    const auto from = [&](int k) LANE_LAMBDA {
+      return _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(part[k], index));
+    };
+    const __m256 first = _mm256_blendv_ps(from(0), from(1), bit3);
+    const __m256 second = _mm256_blendv_ps(from(2), from(3), bit3);
+    _mm256_store_ps(reinterpret_cast<float*>(d + l), _mm256_blendv_ps(first, second, bit4));
   }
+#else
+  alignas(64) u32 value[kLanes];  // d may be a
   for (int l = 0; l < kLanes; ++l) value[l] = a[source[l]];
-  u32* d = lanes<u32>(w, i->r[0]);
+  for (int l = 0; l < kLanes; ++l) d[l] = value[l];
+#endif
+}
+
+enum Direction : u32 { kUp, kDown, kButterfly, kIndex };
+
+/// Where each lane reads from, itself if that is out of its range; all ones where it is within.
+template <Direction direction>
+LANE_INLINE void find_sources(const u32* b, const u32* c, u32* source, s32* inside) {
+  for (u32 l = 0; l < kLanes; ++l) {
+    const u32 distance = b[l] & 31, segment = c[l] >> 8 & 31, clamp = c[l] & 31;
+    const u32 first = l & segment;
+    const u32 last = first | (clamp & ~segment);
+    const u32 lane = direction == kUp          ? l - distance
+                     : direction == kDown      ? l + distance
+                     : direction == kButterfly ? l ^ distance
+                                               : first | (distance & ~segment);
+    // Signed: lanes beyond the first are negative.
+    const bool ok = direction == kUp ? s32(lane) >= s32(last) : s32(lane) <= s32(last);
+    source[l] = ok ? lane & 31 : l;
+    inside[l] = ok ? -1 : 0;
+  }
+}
+
+/// r[1] value, r[2] distance, r[3] clamp and segment, r[4] members; r[5] the predicate "in range", if imm
+/// says so.
+template <Direction direction>
+LANE_INLINE const Instr* exchange(Warp& w, const Instr* i, u32 mask) {
+  alignas(64) u32 source[kLanes];
+  alignas(64) s32 inside[kLanes];
+  find_sources<direction>(lanes<u32>(w, i->r[2]), lanes<u32>(w, i->r[3]), source, inside);
   if (mask == kAllLanes) {
-    for (int l = 0; l < kLanes; ++l) d[l] = value[l];
+    gather(lanes<u32>(w, i->r[0]), lanes<u32>(w, i->r[1]), source);
   } else {
-    blend(d, value, mask);
+    alignas(64) u32 value[kLanes];
+    gather(value, lanes<u32>(w, i->r[1]), source);
+    blend(lanes<u32>(w, i->r[0]), value, mask);
   }
   if (i->imm) set_predicate(w, i->r[5], sign_mask(inside), mask);
   return i + 1;
+}
+
+/// x: the direction
+const Instr* shfl(Warp& w, const Instr* i) {
+  const u32 mask = guarded_lanes(w, i);
+  if (mask == 0) return i + 1;
+  if (const Instr* elsewhere = await_members(w, i, mask, lanes<u32>(w, i->r[4]))) return elsewhere;
+  switch (static_cast<Direction>(i->x)) {
+    case kUp:
+      return exchange<kUp>(w, i, mask);
+    case kDown:
+      return exchange<kDown>(w, i, mask);
+    case kButterfly:
+      return exchange<kButterfly>(w, i, mask);
+    default:
+      return exchange<kIndex>(w, i, mask);
+  }
 }
 
 const Instr* bra(Warp& w, const Instr* i) {

@@ -6,4 +6,3 @@
 #undef COMPARE
 #undef COMPARE1
 #undef SELECT
-#undef LANE_LAMBDA

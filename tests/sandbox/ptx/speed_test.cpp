@@ -1,5 +1,5 @@
 // How fast the machine runs, as lane-instructions per second of CPU time and as a ratio to a plain loop of
-// the same work.
+// the same work; and what a launch costs that does nothing.
 #include <time.h>
 
 #include <algorithm>
@@ -154,4 +154,23 @@ TEST_CASE("Speed.Quantize") {
   CHECK(to.values() == expected);
   CHECK(scales.values() == expected_scales);
   report("quantize", count, machine, plain);
+}
+
+TEST_CASE("Speed.Launch") {
+  Program program = Program::from_file("speed.ptx");
+  constexpr unsigned kLaunches = 2000;
+  for (const unsigned blocks : {1u, 64u}) {
+    program.launch("nothing", threads(blocks, kThreads));
+    sandbox::ptx::reset_counters();
+    const double seconds = best_time([&] {
+      for (unsigned launch = 0; launch < kLaunches; ++launch)
+        program.launch("nothing", threads(blocks, kThreads));
+    });
+    const auto counters = sandbox::ptx::counters();
+    REQUIRE(counters.size() == 1);
+    CHECK(counters[0].launches == 10 * kLaunches);
+    CHECK(counters[0].lane_instructions == 10 * kLaunches * std::uint64_t{blocks} * kThreads);
+    std::printf("launch        %8.2f us of CPU time for %u blocks of %u threads that do nothing  (%s)\n",
+                seconds / kLaunches * 1e6, blocks, kThreads, sandbox::ptx::simd_name());
+  }
 }
