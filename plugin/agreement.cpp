@@ -9,6 +9,7 @@
 
 #include "plugin/all_gather.h"
 #include "plugin/boundary.h"
+#include "plugin/framework.h"
 #include "plugin/handshake.h"
 #include "plugin/log.h"
 #include "plugin/plan_text.h"
@@ -113,6 +114,7 @@ void give_back_memory(CommState& comm) {
   comm.workspace.reset();
   comm.words.reset();
   comm.host_words.reset();
+  comm.health.release();
 }
 
 /// All that the handshake answers for; false, and nothing is kept, where a part of it cannot be had.
@@ -120,7 +122,8 @@ bool allocate_memory(CommState& comm) {
   comm.workspace = DeviceBuffer::try_allocate(config().workspace);
   comm.words = DeviceBuffer::try_allocate(kScratch + kHello * (1 + comm.ranks));
   comm.host_words = PinnedBuffer::try_allocate(sizeof(HostWords));
-  if (comm.workspace && comm.words && comm.host_words) {
+  const bool health = comm.health.allocate(comm.ranks);
+  if (comm.workspace && comm.words && comm.host_words && health) {
     new (comm.host_words.data()) HostWords;
     comm.stats.set_mirror(comm.counter_mirror().host);
     comm.stats->workspace_bytes.store(comm.workspace.bytes());
@@ -188,7 +191,7 @@ void say_engaged(const CommState& comm) {
   const int version = real_nccl().version;
   const std::string text = describe(comm) + " on " + std::to_string(topology.node_count) +
                            (topology.node_count == 1 ? " node; " : " nodes; ") +
-                           plan_text(topology, config());
+                           plan_text(topology, config(), comm.gradients_native);
   if (once.first()) {
     log_notice("works (version " SDP4BIT_VERSION ", NCCL %d.%d.%d): %s", version / 10000, version / 100 % 100,
                version % 100, text.c_str());
@@ -209,6 +212,7 @@ PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
       {.name = comm.origin.name, .ranks = comm.ranks, .job_size = job_size(), .part = comm.origin.part});
   std::uint32_t bits = (options.enable ? Bits::enabled : 0u) | (selected ? Bits::selected : 0u) |
                        (comm.blocking ? Bits::blocking : 0u) |
+                       (pads_gradients() ? Bits::pads_gradients : 0u) |
                        (options.on_mismatch == OnMismatch::abort ? Bits::abort_on_mismatch : 0u);
   comm.handshake_started.store(true);
   const std::uint32_t hint = comm.hint.load();
@@ -221,7 +225,10 @@ PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
   Handshake& handshake = *comm.handshake;
   handshake.device = DeviceBuffer(kRecord * (1 + comm.ranks));
   handshake.host = PinnedBuffer(kRecord * (1 + comm.ranks));
-  if (comm.workspace) zero(comm.words.data(), comm.words.bytes());
+  if (comm.workspace) {
+    zero(comm.words.data(), comm.words.bytes());
+    zero(comm.health.memory().data(), comm.health.memory().bytes());
+  }
   const HandshakeRecord record = make_record(options, bits, noise_rank(comm));
   std::memcpy(handshake.host.data(), &record, sizeof record);
   handshake.call = std::make_unique<HandshakeCall>(comm, handshake, stream);
@@ -252,6 +259,7 @@ void read_handshake(CommState& comm) {
     comm.carried = verdict.carried;
     comm.weights = std::make_unique<WeightState>(comm);
     comm.agreement = Agreement::on;
+    comm.gradients_native = verdict.gradients_native;
     say_engaged(comm);
     return;
   }

@@ -18,6 +18,7 @@
 #include "kernels/device_counters.h"
 #include "kernels/launch.h"
 #include "plugin/cuda_raii.h"
+#include "plugin/gradient_health.h"
 #include "plugin/native_traffic.h"
 #include "plugin/options.h"
 #include "plugin/phased_call.h"
@@ -90,6 +91,7 @@ class CommState {
   std::unique_ptr<PhasedCall> connecting;  // run once, by the group that read the agreement
   bool connected = false;
   Carried carried;
+  bool gradients_native = false;  // ReduceScatter stays with NCCL: padding may be garbage
   Topology topology;
   std::array<NativeShards, kCollectives.size()> native_shards;  // by function
   NoiseKey noise;
@@ -100,6 +102,7 @@ class CommState {
   PinnedBuffer host_words;  // HostWords
   ErrorSampling sampling;
   SegmentTables tables;
+  GradientHealth health;
   Event join;          // brings the streams of one group together
   Event last_use;      // of the workspace
   Event captured_use;  // of the workspace, by the capture `last_capture`

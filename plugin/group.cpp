@@ -156,6 +156,10 @@ ncclResult_t Group::reduce_scatter(const void* send, void* receive, std::size_t 
                  static_cast<unsigned long long>(config().workspace));
       }
     }
+    if (call.reason == Reason::compressed && !facts.capturing) {
+      call.looked_after = true;
+      if (comm->health.is_native(*comm, count, type, epoch_)) call.reason = Reason::unhealthy_gradients;
+    }
     call.comm = std::move(comm);
     return take(std::move(call), facts, pass_on);
   });
@@ -233,6 +237,7 @@ Reason Group::classify(CommState& comm, const CallFacts& facts) {
                 {.ranks = comm.ranks,
                  .agreement = comm.agreement,
                  .calls_before_group = comm.calls_before_group,
+                 .gradients_native = comm.gradients_native,
                  .gradients_before = comm.gradients_before,
                  .carried = comm.carried},
                 config());
@@ -316,6 +321,14 @@ void Group::launch(bool in_progress) {
     }
     if (comm.agreement != Agreement::on) continue;
     if (!comm.connected) phased_.push_back(start_connecting(comm, stream));
+    if (call.counts) {
+      if (PhasedCall* const records = comm.health.start_records(comm, stream, epoch_))
+        phased_.push_back(records);
+    }
+    ScaleHistogram* const scales =
+        call.looked_after
+            ? comm.health.number_call(call.reduce_scatter.count, call.reduce_scatter.type, epoch_)
+            : nullptr;
     if (call.tracked) {
       if (PhasedCall* const gather = comm.weights->enroll(call.all_gather, call.gather, epoch_)) {
         phased_.push_back(gather);
@@ -323,7 +336,7 @@ void Group::launch(bool in_progress) {
     } else if (call.reason == Reason::compressed) {
       if (gradient_calls_used_ == gradient_calls_.size()) gradient_calls_.emplace_back();
       ReduceScatterCall& gradient = gradient_calls_[gradient_calls_used_++];
-      gradient.set(call.comm, call.reduce_scatter);
+      gradient.set(call.comm, call.reduce_scatter, scales);
       const std::size_t bytes = call.reduce_scatter.count * nccl_type_bytes(call.reduce_scatter.type);
       count_sent(*comm.stats, call.collective, comm.native(call.collective).of(bytes), gradient.sent_bytes());
       comm.stats->of(call.collective).add(Counter::sends, gradient.sends());

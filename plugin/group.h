@@ -49,7 +49,8 @@ class Group {
     ReduceScatterArgs reduce_scatter;  // of a ReduceScatter
     AllGatherArgs all_gather;          // of an AllGather ...
     GatherKind gather = GatherKind::native;
-    bool tracked = false;  // ... that the weights' side has decided on
+    bool looked_after = false;  // a ReduceScatter whose health is watched
+    bool tracked = false;       // ... that the weights' side has decided on
   };
   struct Created {
     ncclComm_t* handle;

@@ -172,6 +172,10 @@ Verdict judge(std::span<const HandshakeRecord> records, const Topology& topology
     verdict.abort = abort_wanted;
     return verdict;
   }
+  verdict.gradients_native = !config.gradients_padded &&
+                             std::any_of(records.begin(), records.end(), [](const HandshakeRecord& record) {
+                               return (record.bits & Bits::pads_gradients) != 0;
+                             });
   verdict.agreement = Agreement::on;
   return verdict;
 }

@@ -26,6 +26,7 @@ struct HandshakeRecord {
     hinted = 32,  // the program said what the communicator carries: the next two
     hint_gradients = 64,
     hint_weights = 128,
+    pads_gradients = 256,  // a framework that leaves garbage in the padding of gradients was found
   };
   struct Variable {
     std::uint64_t digest;   // of the whole value
@@ -54,6 +55,7 @@ struct Verdict {
   bool worth_a_line =
       true;  // false: nobody expected otherwise (switched off everywhere, one node, not data parallel)
   bool abort = false;             // SDP4BIT_ON_MISMATCH=abort, and ranks differ
+  bool gradients_native = false;  // some rank's framework leaves garbage in their padding
   bool job_ranks_differ = false;  // usable as a key of the noise
   Carried carried;                // as hinted by all ranks, else everything
 };

@@ -208,6 +208,8 @@ constexpr Words<std::uint32_t, 3> kDirectBits{{{{"0", 0}, {"8", 8}, {"4", 4}}}};
 constexpr Words<ScaleType, 2> kScales{{{{"fp32", ScaleType::float32}, {"bf16", ScaleType::bfloat16}}}};
 constexpr Words<WeightLedger, 3> kLedgers{
     {{{"node", WeightLedger::node}, {"full", WeightLedger::full}, {"off", WeightLedger::off}}}};
+constexpr Words<Framework, 3> kFrameworks{
+    {{{"auto", Framework::automatic}, {"deepspeed", Framework::deepspeed}, {"other", Framework::other}}}};
 constexpr Words<OwnShard, 3> kOwnShards{
     {{{"auto", OwnShard::automatic}, {"replica", OwnShard::replica}, {"exact", OwnShard::exact}}}};
 constexpr Words<OnMismatch, 2> kOnMismatch{{{{"native", OnMismatch::native}, {"abort", OnMismatch::abort}}}};
@@ -324,6 +326,12 @@ const std::array kTable{
         "device memory for the messages of a communicator"),
     words<&Config::on_mismatch, kOnMismatch>("SDP4BIT_ON_MISMATCH", "native, abort", kWire,
                                              "what follows when ranks differ in a variable"),
+    row<&Config::gradients_padded, parse_switch, print_switch>(
+        "SDP4BIT_RS_PADDED", "0, 1", kWire,
+        "1: take ReduceScatter although DeepSpeed was found, whose ZeRO-3 pads gradients with memory that "
+        "was never written"),
+    words<&Config::framework, kFrameworks>("SDP4BIT_FRAMEWORK", "auto, deepspeed, other", kLocal,
+                                           "what runs in this process; auto: look for traces of DeepSpeed"),
     words<&Config::log, kLogLevels>("SDP4BIT_LOG", "none, error, warn, info, trace", kLocal,
                                     "what is printed"),
     row<&Config::stats, parse_text, print_text>(
@@ -406,6 +414,12 @@ const Config& config() {
     return new Config(std::move(parsed.config));  // outlives every static object
   }();
   return *instance;
+}
+
+std::vector<std::string> environment_variables() {
+  std::vector<std::string> variables;
+  for (char** variable = ::environ; variable && *variable; ++variable) variables.emplace_back(*variable);
+  return variables;
 }
 
 std::string environment_text(const char* name) {

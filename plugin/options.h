@@ -16,6 +16,7 @@ namespace sdp4bit {
 enum class WeightLedger : std::uint8_t { off, node, full };
 enum class OwnShard : std::uint8_t { automatic, replica, exact };
 enum class OnMismatch : std::uint8_t { native, abort };
+enum class Framework : std::uint8_t { automatic, deepspeed, other };
 
 struct Collectives {
   bool reduce_scatter = true;
@@ -58,10 +59,10 @@ struct MemoryBound {
 
 struct Config {
   bool enable = true;
-  Collectives collectives;
-  CommSelection comms;
+  Collectives collectives{};
+  CommSelection comms{};
   std::uint64_t min_bytes = 1 << 20;
-  Types gradient_types;
+  Types gradient_types{};
   Types weight_types{.float32 = false};
   CodecName codec_inter{.bits = 4};
   CodecName codec_intra{.bits = 8};
@@ -71,7 +72,7 @@ struct Config {
   CodecName codec_weight{.bits = 4, .rounding = Rounding::nearest};
   std::uint32_t weight_group = 2048;
   WeightLedger weight_ledger = WeightLedger::node;
-  MemoryBound weight_memory;
+  MemoryBound weight_memory{};
   std::uint32_t weight_refresh = 1000;
   bool weight_vote = false;
   std::uint32_t weight_direct = 0;  // bits; 0: off
@@ -81,10 +82,12 @@ struct Config {
   std::uint32_t local_size = 0;
   std::uint64_t workspace = 64 << 20;
   OnMismatch on_mismatch = OnMismatch::native;
+  bool gradients_padded = false;  // taken although their padding may be garbage
 
+  Framework framework = Framework::automatic;
   LogLevel log = LogLevel::warn;
-  std::string stats;
-  std::string metrics;
+  std::string stats{};
+  std::string metrics{};
   std::uint64_t sample_error = 0;  // every so many calls; 0: never
   std::uint32_t watchdog = 60;
 
@@ -135,6 +138,8 @@ const Config& config();
 /// Another variable of the environment (WORLD_SIZE, NCCL_HOSTID, ...), "" if not set: only options.cpp asks
 /// it.
 [[nodiscard]] std::string environment_text(const char* name);
+/// All of it, as NAME=value.
+[[nodiscard]] std::vector<std::string> environment_variables();
 /// The first of `names` that is a whole number, else -1.
 [[nodiscard]] std::int64_t environment_number(std::span<const char* const> names);
 

@@ -11,8 +11,12 @@ std::string bits(std::uint32_t count) {
   return std::to_string(count) + " bits";
 }
 
-std::string gradients(const Topology& topology, const Config& config) {
+std::string gradients(const Topology& topology, const Config& config, bool native) {
   if (!config.collectives.reduce_scatter) return "gradients native (SDP4BIT_COLLECTIVES)";
+  if (native) {
+    return "gradients native (DeepSpeed was found, and ZeRO-3 pads them with garbage; SDP4BIT_RS_PADDED=1 "
+           "takes them)";
+  }
   switch (gradient_path(topology)) {
     case GradientPath::one_node:
       return "gradients " + bits(config.codec_intra.bits) + " in the node";
@@ -46,8 +50,8 @@ std::string weights(const Topology& topology, const Config& config) {
 
 }  // namespace
 
-std::string plan_text(const Topology& topology, const Config& config) {
-  return gradients(topology, config) + "; " + weights(topology, config);
+std::string plan_text(const Topology& topology, const Config& config, bool gradients_native) {
+  return gradients(topology, config, gradients_native) + "; " + weights(topology, config);
 }
 
 }  // namespace sdp4bit

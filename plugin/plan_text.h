@@ -9,6 +9,7 @@
 namespace sdp4bit {
 
 /// Such as "gradients 4 bits between nodes, 8 in a node; weight differences 4 bits".
-[[nodiscard]] std::string plan_text(const Topology& topology, const Config& config);
+/// `gradients_native`: a framework leaves garbage in their padding.
+[[nodiscard]] std::string plan_text(const Topology& topology, const Config& config, bool gradients_native);
 
 }  // namespace sdp4bit

@@ -27,6 +27,10 @@ const char* reason_name(Reason reason) {
       return "too_small";
     case Reason::before_start_call:
       return "before_start_call";
+    case Reason::padded_gradients:
+      return "padded_gradients";
+    case Reason::unhealthy_gradients:
+      return "unhealthy_gradients";
     case Reason::workspace_too_small:
       return "workspace_too_small";
     case Reason::hinted_otherwise:
@@ -98,6 +102,7 @@ Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config
   if (!type || !(gradient ? config.gradient_types : config.weight_types).has(*type))
     return Reason::type_not_taken;
   if (gradient && call.op == OpKind::other) return Reason::op_not_taken;
+  if (gradient && comm.gradients_native) return Reason::padded_gradients;
   if (call.count * element_bytes(*type) * comm.ranks < config.min_bytes) return Reason::too_small;
   if (comm.calls_before_group < config.start_call) return Reason::before_start_call;
   return Reason::compressed;

@@ -31,6 +31,8 @@ enum class Reason : std::uint8_t {
   op_not_taken,
   too_small,            // SDP4BIT_MIN_BYTES
   before_start_call,    // SDP4BIT_START_CALL
+  padded_gradients,     // a framework that leaves garbage in padding (SDP4BIT_RS_PADDED)
+  unhealthy_gradients,  // they look like garbage on some rank
   workspace_too_small,  // SDP4BIT_WORKSPACE holds no chunk
   hinted_otherwise,     // the program said on all ranks that the communicator does not carry these
   weight_native,        // AllGather: learning, refresh, or native for good
@@ -62,6 +64,7 @@ struct CommFacts {
   std::uint32_t ranks = 1;
   Agreement agreement = Agreement::pending;
   std::uint64_t calls_before_group = 0;  // launched on the communicator before this outermost group
+  bool gradients_native = false;         // their padding may be garbage
   bool gradients_before = false;         // an eager ReduceScatter was compressed on it
   Carried carried = {};                  // agreed
 };

@@ -27,7 +27,8 @@ void upload_segment_tables(CommState& comm, cudaStream_t stream) {
   tables.own_column = tables.first_phase + first.size();
 }
 
-void ReduceScatterCall::set(std::shared_ptr<CommState> comm, const ReduceScatterArgs& args) {
+void ReduceScatterCall::set(std::shared_ptr<CommState> comm, const ReduceScatterArgs& args,
+                            ScaleHistogram* scales) {
   comm_ = std::move(comm);
   args_ = args;
   type_ = element_type(args.type).value();
@@ -36,6 +37,7 @@ void ReduceScatterCall::set(std::shared_ptr<CommState> comm, const ReduceScatter
   layout_ = gradient_layout(chunk_length_, comm_->topology, config());
   draw_ = comm_->take_draw();
   sampled_ = false;
+  scales_ = scales;
 }
 
 std::size_t ReduceScatterCall::chunk_count() const {
@@ -99,6 +101,14 @@ void ReduceScatterCall::launch_quantize(const Step& step) {
                           .nonfinite = &comm_->counters()->gradients};
   check(quantize(args, step.stream));
   if (sampled_) check(sample_quantize(args, sample_target(SampleKind::gradient_first, step), step.stream));
+  if (!scales_) return;
+  check(count_scales({.messages = args.messages,
+                      .message_count = args.message_count,
+                      .segments_per_message = args.segments_per_message,
+                      .count = args.input.count,
+                      .codec = args.codec,
+                      .histogram = scales_},
+                     step.stream));
 }
 
 void ReduceScatterCall::launch_reduce_requantize(const Step& step) {

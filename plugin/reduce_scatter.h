@@ -33,7 +33,8 @@ void upload_segment_tables(CommState& comm, cudaStream_t stream);
 
 class ReduceScatterCall final : public PhasedCall {
  public:
-  void set(std::shared_ptr<CommState> comm, const ReduceScatterArgs& args);
+  /// `scales`: where the scales of what is sent first are counted, or nullptr.
+  void set(std::shared_ptr<CommState> comm, const ReduceScatterArgs& args, ScaleHistogram* scales);
   /// Measures the error of what it sends, too.
   void sample_error() { sampled_ = true; }
   /// Lets go of the communicator.
@@ -75,6 +76,7 @@ class ReduceScatterCall final : public PhasedCall {
   GradientLayout layout_;  // of a full chunk
   Draw draw_;
   bool sampled_ = false;
+  ScaleHistogram* scales_ = nullptr;
 };
 
 }  // namespace sdp4bit

@@ -2,6 +2,7 @@
 set(KERNEL_TEST_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/gradient_phases.cpp
   ${CMAKE_CURRENT_LIST_DIR}/test_draw.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/test_health.cpp
   ${CMAKE_CURRENT_LIST_DIR}/test_quantize.cpp
   ${CMAKE_CURRENT_LIST_DIR}/test_reduce_finish.cpp
   ${CMAKE_CURRENT_LIST_DIR}/test_reduce_requantize.cpp

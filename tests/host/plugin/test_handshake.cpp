@@ -36,6 +36,17 @@ TEST_CASE("Handshake.EqualRanksAgree") {
   CHECK(verdict.job_ranks_differ);
 }
 
+TEST_CASE("Handshake.AFrameworkThatPadsOnOneRankKeepsGradientsNativeOnAll") {
+  auto all = records(4);
+  CHECK_FALSE(verdict_of(all).gradients_native);
+  all[3].bits |= Bits::pads_gradients;
+  CHECK(verdict_of(all).agreement == Agreement::on);
+  CHECK(verdict_of(all).gradients_native);
+  Config taken;
+  taken.gradients_padded = true;
+  CHECK_FALSE(verdict_of(all, taken).gradients_native);
+}
+
 TEST_CASE("Handshake.EveryWireVariableFits") {
   std::size_t shaping = 0;
   for (const Option& option : option_table()) shaping += option.shapes_wire;

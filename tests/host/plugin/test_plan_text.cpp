@@ -7,8 +7,9 @@
 namespace sdp4bit {
 namespace {
 
-std::string plan(const std::vector<std::uint64_t>& hosts, const Config& config = {}) {
-  return plan_text(make_topology(hosts, 0, 0), config);
+std::string plan(const std::vector<std::uint64_t>& hosts, const Config& config = {},
+                 bool gradients_native = false) {
+  return plan_text(make_topology(hosts, 0, 0), config, gradients_native);
 }
 
 const std::vector<std::uint64_t> kTwoByTwo{1, 1, 2, 2};
@@ -25,6 +26,12 @@ TEST_CASE("PlanText.PromisesNothingOfAFunctionThatIsNotTaken") {
         "gradients 4 bits between nodes, 8 in a node; weights native (SDP4BIT_COLLECTIVES)");
   CHECK(plan(kTwoByTwo, {.collectives{.reduce_scatter = false}}) ==
         "gradients native (SDP4BIT_COLLECTIVES); weight differences 4 bits");
+}
+
+TEST_CASE("PlanText.SaysWhyGradientsOfDeepSpeedStayNative") {
+  CHECK(plan(kTwoByTwo, {}, true) ==
+        "gradients native (DeepSpeed was found, and ZeRO-3 pads them with garbage; SDP4BIT_RS_PADDED=1 takes "
+        "them); weight differences 4 bits");
 }
 
 TEST_CASE("PlanText.PromisesNoDifferencesWithoutALedger") {

@@ -55,6 +55,15 @@ TEST_CASE("Policy.NothingBeforeOrWithoutAgreement") {
   CHECK(with_comm([](CommFacts& comm) { comm.ranks = 1; }) == Reason::one_rank);
 }
 
+TEST_CASE("Policy.PaddedGradientsStayNativeAndWeightsDoNot") {
+  CommFacts comm = kComm;
+  comm.gradients_native = true;
+  CallFacts call = kCall;
+  CHECK(decide(call, comm, Config{}) == Reason::padded_gradients);
+  call.collective = Collective::all_gather;
+  CHECK(decide(call, comm, Config{}) == Reason::compressed);
+}
+
 TEST_CASE("Policy.OptionsNarrowWhatIsTaken") {
   CHECK(with_config([](Config& config) { config.collectives.reduce_scatter = false; }) ==
         Reason::collective_not_taken);
