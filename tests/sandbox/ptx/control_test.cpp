@@ -172,11 +172,12 @@ TEST_CASE("Barriers.NamedCountedAndReducing") {
     program.launch("reducing_barriers", threads(1, 100), reduced.data());
     for (std::size_t at = 0; at < 100; ++at) {
       REQUIRE(reduced[at * 3] == 50);
-      REQUIRE(reduced[at * 3 + 1] != 0);
+      REQUIRE(reduced[at * 3 + 1] == 0);  // true in some threads
       REQUIRE(reduced[at * 3 + 2] != 0);
     }
     program.launch("reducing_barriers", threads(1, 70), reduced.data());
     CHECK(reduced[0] == 35);
+    CHECK(reduced[1] != 0);  // in all
     CHECK(reduced[2] == 0);
   }
 }

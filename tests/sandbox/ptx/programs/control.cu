@@ -191,7 +191,7 @@ extern "C" __global__ void named_barriers(int* to) {
 extern "C" __global__ void reducing_barriers(int* to) {
   const int odd = threadIdx.x % 2;
   to[threadIdx.x * 3] = __syncthreads_count(odd);
-  to[threadIdx.x * 3 + 1] = __syncthreads_and(threadIdx.x < 1000);
+  to[threadIdx.x * 3 + 1] = __syncthreads_and(threadIdx.x < 80);
   to[threadIdx.x * 3 + 2] = __syncthreads_or(threadIdx.x == 77);
 }
 
