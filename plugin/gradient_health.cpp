@@ -42,7 +42,6 @@ class GradientHealth::Records final : public PhasedCall {
     places_.clear();
   }
   void add(std::size_t place) { places_.push_back(place); }
-  [[nodiscard]] bool empty() const { return places_.empty(); }
 
   CommState& comm() override { return *comm_; }
   cudaStream_t stream() const override { return stream_; }
@@ -151,15 +150,17 @@ ScaleHistogram* GradientHealth::number_call(std::size_t count, ncclDataType_t ty
 }
 
 PhasedCall* GradientHealth::start_records(CommState& comm, cudaStream_t stream, std::uint64_t epoch) {
-  call_->begin(comm, stream);
+  PhasedCall* started = nullptr;  // what was started for an earlier call of the group stays as it is
   for (Class& one : classes_) {
     if (one.look_epoch == 0 || one.look_epoch == epoch) continue;
+    if (!started) call_->begin(comm, stream);
+    started = call_.get();
     one.look_epoch = 0;
     one.record_epoch = epoch;
     ++one.records;
     call_->add(place(one));
   }
-  return call_->empty() ? nullptr : call_.get();
+  return started;
 }
 
 }  // namespace sdp4bit

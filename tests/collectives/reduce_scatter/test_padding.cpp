@@ -58,6 +58,31 @@ TEST_CASE("Padding.GarbageOnOneRankIsSaidOnceAndMakesTheClassNativeOnAll") {
   }
 }
 
+TEST_CASE("Padding.LooksInGroupsOfSeveralClassesAreHeardToo") {
+  const auto outcomes =
+      run_cluster({.node_of = even_nodes(2, 2), .environment = kAll}, [](RankContext& rank) {
+        engage(rank);
+        // Two classes in each group; the second one carries garbage.
+        const Bytes clean = input_of({.count = kCount}, rank.rank, rank.ranks);
+        Bytes padded = clean;
+        if (rank.rank == 3) reference::store_element(ElementType::float32, padded.data(), 5, 1e30f);
+        const DeviceBytes good(clean), bad(padded), receive(kCount * sizeof(float));
+        for (int call = 0; call < kCalls; ++call) {
+          check(ncclGroupStart());
+          check(ncclReduceScatter(good.data(), receive.data(), kCount / 2, ncclFloat32, ncclSum, rank.comm,
+                                  rank.stream));
+          check(ncclReduceScatter(bad.data(), receive.data(), kCount, ncclFloat32, ncclSum, rank.comm,
+                                  rank.stream));
+          check(ncclGroupEnd());
+          check(cudaStreamSynchronize(rank.stream));
+        }
+        const CallCounts calls = calls_of("reduce_scatter");
+        expect(calls.compressed == kCalls + 199, std::to_string(calls.compressed) + " calls were compressed");
+      });
+  REQUIRE(failures(outcomes) == "");
+  for (const Outcome& outcome : outcomes) CHECK(occurrences(outcome.log, "look like garbage (rank 3:") == 1);
+}
+
 TEST_CASE("Padding.CleanGradientsAndOverflowStayCompressed") {
   for (const bool overflow : {false, true}) {
     const auto outcomes =
