@@ -1,4 +1,5 @@
 # What the tests of this folder share: how a program is run, and what its two outputs must hold.
+# shellcheck shell=bash
 set -eu
 export SANDBOX_NODES=2 SANDBOX_DEVICES=2 SDP4BIT_COMMS=all SDP4BIT_MIN_BYTES=0 SDP4BIT_WATCHDOG=0
 folder=$(mktemp -d)
