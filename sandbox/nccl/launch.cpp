@@ -93,7 +93,7 @@ void Communicator::release_streams(const std::vector<cudaStream_t>& others, cuda
 }
 
 void Communicator::order_after_last(cudaStream_t main, bool capturing, unsigned long long capture) {
-  if (!launched_) return;
+  if (!launched_ && !capturing) return;  // a graph may run after calls that are yet to come
   if (capturing && capture == last_capture_) {
     check(cudaStreamWaitEvent(main, capture_order_, 0), "cudaStreamWaitEvent");
   } else if (capturing) {

@@ -215,6 +215,27 @@ TEST_CASE("Captured collectives run at each replay and keep their order with eag
   });
 }
 
+TEST_CASE("A call that is captured before any other keeps its order with eager calls") {
+  cluster::run_threads(2, [](const Rank& self) {
+    const Stream stream;
+    const Stream eager;
+    const Buffer data = Buffer::of(std::vector<int>(10, 1));
+    cudaGraph_t captured = nullptr;
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    check(ncclAllReduce(data.data(), data.data(), 10, ncclInt32, ncclSum, self.comm, stream));
+    check(cudaStreamEndCapture(stream, &captured));
+    {
+      const Graph graph(captured);
+      const auto sleep = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+      if (self.rank == 0) check(cudaLaunchHostFunc(eager, sleep, nullptr));
+      check(ncclAllReduce(data.data(), data.data(), 10, ncclInt32, ncclMax, self.comm, eager));
+      graph.launch(stream);
+      stream.wait();
+    }
+    expect(data.values<int>() == std::vector<int>(10, 2), "the largest, then the sum");
+  });
+}
+
 TEST_CASE("Sends and receives of a group progress together, whatever their order and number") {
   cluster::run_threads(4, [](const Rank& self) {
     const Stream stream;
