@@ -206,7 +206,6 @@ PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
   using Bits = HandshakeRecord::Bits;
   const RelaxedCapture relaxed;
   const Config& options = config();
-  collect_retired_memory();
   const bool selected = selected_by_identity(
       options.comms,
       {.name = comm.origin.name, .ranks = comm.ranks, .job_size = job_size(), .part = comm.origin.part});

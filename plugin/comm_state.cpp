@@ -16,17 +16,6 @@
 namespace sdp4bit {
 namespace {
 
-struct Retired {
-  std::mutex mutex;
-  std::vector<std::pair<MemoryKind, void*>> memory;
-};
-
-/// Never destroyed: CUDA may be gone by the time static objects are.
-Retired& retired() {
-  static auto* const instance = new Retired;
-  return *instance;
-}
-
 struct Entry {
   CommOrigin origin;
   std::shared_ptr<CommState> state;
@@ -45,29 +34,6 @@ Registry& registry() {
 }
 
 }  // namespace
-
-void retire_memory(MemoryKind kind, void* pointer) noexcept {
-  Retired& list = retired();
-  const std::lock_guard lock(list.mutex);
-  try {
-    list.memory.emplace_back(kind, pointer);
-  } catch (const std::bad_alloc&) {
-    log_error("no host memory left: a block of device memory stays allocated");
-  }
-}
-
-void collect_retired_memory() noexcept {
-  std::vector<std::pair<MemoryKind, void*>> memory;
-  {
-    Retired& list = retired();
-    const std::lock_guard lock(list.mutex);
-    memory.swap(list.memory);
-  }
-  for (const auto& [kind, pointer] : memory) {
-    const cudaError_t error = kind == MemoryKind::device ? cudaFree(pointer) : cudaFreeHost(pointer);
-    if (error != cudaSuccess) log_error("freeing memory: %s", cudaGetErrorName(error));
-  }
-}
 
 CommState::CommState(ncclComm_t comm_handle, CommOrigin comm_origin)
     : handle(comm_handle), origin(std::move(comm_origin)) {
@@ -161,14 +127,15 @@ std::shared_ptr<CommState> known_comm(ncclComm_t handle) {
   return found == all.entries.end() ? nullptr : found->second.state;
 }
 
-void forget_comm(ncclComm_t handle) {
+int forget_comm(ncclComm_t handle) {
   Registry& all = registry();
   std::shared_ptr<CommState> last;  // dropped outside of the lock
   const std::unique_lock lock(all.mutex);
   const auto found = all.entries.find(handle);
-  if (found == all.entries.end()) return;
+  if (found == all.entries.end()) return -1;
   last = std::move(found->second.state);
   all.entries.erase(found);
+  return last ? last->device : -1;
 }
 
 void abort_comm(ncclComm_t handle) {

@@ -158,8 +158,9 @@ void note_created(ncclComm_t handle, CommOrigin origin);
 [[nodiscard]] std::shared_ptr<CommState> find_comm(ncclComm_t handle);
 /// The same without making it: nullptr if it was not used yet.
 [[nodiscard]] std::shared_ptr<CommState> known_comm(ncclComm_t handle);
-/// Forgets a communicator; its memory goes when nobody uses it any more.
-void forget_comm(ncclComm_t handle);
+/// Forgets a communicator; its memory goes when nobody uses it any more. Its device, or -1 if it was never
+/// used.
+int forget_comm(ncclComm_t handle);
 /// Before NCCL aborts: makes waits of other threads end, and later calls fail.
 void abort_comm(ncclComm_t handle);
 

@@ -58,6 +58,7 @@ CommOrigin origin_of_part(ncclComm_t parent, const ncclConfig_t* config) {
 
 ncclResult_t create_all(ncclComm_t* comms, int count, const int* devices) {
   take_calls_of_new_objects();
+  for (int i = 0; i < count; ++i) collect_retired_memory(devices ? devices[i] : i);
   const ncclResult_t result = pass(real_nccl().comm_init_all, comms, count, devices);
   if (result != ncclSuccess) return result;
   for (int i = 0; i < count; ++i) Group::current().note_created_at_end(&comms[i], origin_of(nullptr));
@@ -65,18 +66,15 @@ ncclResult_t create_all(ncclComm_t* comms, int count, const int* devices) {
 }
 
 ncclResult_t destroy(ncclComm_t comm) {
-  forget_comm(comm);
+  const int device = forget_comm(comm);
   const ncclResult_t result = pass(real_nccl().comm_destroy, comm);
-  if (result == ncclSuccess) {
-    const RelaxedCapture relaxed;
-    collect_retired_memory();
-  }
+  if (result == ncclSuccess && device >= 0) collect_retired_memory(device);
   return result;
 }
 
 ncclResult_t abort(ncclComm_t comm) {
   abort_comm(comm);
-  forget_comm(comm);
+  (void)forget_comm(comm);
   return pass(real_nccl().comm_abort, comm);
 }
 

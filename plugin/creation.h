@@ -26,6 +26,9 @@ template <typename Function, typename... Arguments>
 ncclResult_t create_part(ncclComm_t* comm, const CommOrigin& origin, Function function,
                          Arguments... arguments) {
   take_calls_of_new_objects();
+  // What aborted communicators left: they must not wait for the device themselves.
+  int device = 0;
+  if (cudaGetDevice(&device) == cudaSuccess) collect_retired_memory(device);
   const ncclResult_t result = pass(function, arguments...);
   if (result == ncclSuccess || result == ncclInProgress) Group::current().note_created_at_end(comm, origin);
   return result;

@@ -1,7 +1,8 @@
 // Owners of CUDA objects: device and pinned memory, events, the current device, the capture mode.
 //
-// Freeing memory makes CUDA wait for the device, which never ends while a peer is dead. So the owners of
-// memory only retire it; collect_retired_memory() frees it where waiting harms nobody.
+// Freeing memory makes CUDA wait for the device, and pinned memory for all of them. That never ends while a
+// peer is dead, or while one device waits for what this thread has yet to enqueue on another. So the owners
+// of memory only retire it; retired_memory.cpp has the rest.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,9 +16,20 @@ namespace sdp4bit {
 
 enum class MemoryKind { device, pinned };
 
-void retire_memory(MemoryKind kind, void* pointer) noexcept;
-/// Frees what was retired: before new allocations and after a communicator was destroyed in order.
-void collect_retired_memory() noexcept;
+/// A block as CUDA gave it. Pinned memory remembers the device that was current, whose work uses it.
+struct MemoryBlock {
+  MemoryKind kind = MemoryKind::device;
+  int device = 0;
+  void* pointer = nullptr;
+  std::size_t bytes = 0;
+};
+
+void retire_memory(const MemoryBlock& block) noexcept;
+/// Where the device may be waited for: before a communicator is created and after one was destroyed. Frees
+/// the device's retired memory, and lets pinned memory be used again.
+void collect_retired_memory(int device) noexcept;
+/// A pinned block of at least that size, collected before or new.
+[[nodiscard]] cudaError_t take_pinned_memory(std::size_t bytes, MemoryBlock& block) noexcept;
 
 /// CUDA remembers the last error of each thread until the program asks. Around a call of ours whose error is
 /// no error: the program shall not find it, nor lose one that it has not asked for yet.
@@ -41,7 +53,7 @@ class CudaBuffer {
   ~CudaBuffer() { reset(); }
   CudaBuffer(CudaBuffer&& other) noexcept { *this = std::move(other); }
   CudaBuffer& operator=(CudaBuffer&& other) noexcept {
-    std::swap(data_, other.data_);
+    std::swap(block_, other.block_);
     std::swap(bytes_, other.bytes_);
     return *this;
   }
@@ -54,35 +66,37 @@ class CudaBuffer {
     if (buffer.allocate(bytes) == cudaSuccess) {
       buffer.bytes_ = bytes;
     } else {
-      buffer.data_ = nullptr;
+      buffer.block_.pointer = nullptr;
       last_error.forget_ours();
     }
     return buffer;
   }
 
   void reset() noexcept {
-    if (data_) retire_memory(Kind, data_);
-    data_ = nullptr;
+    if (block_.pointer) retire_memory(block_);
+    block_.pointer = nullptr;
     bytes_ = 0;
   }
-  [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(data_); }
+  [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(block_.pointer); }
   template <typename T>
   [[nodiscard]] T* as() const noexcept {
-    return static_cast<T*>(data_);
+    return static_cast<T*>(block_.pointer);
   }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  explicit operator bool() const noexcept { return data_ != nullptr; }
+  explicit operator bool() const noexcept { return block_.pointer != nullptr; }
 
  private:
   cudaError_t allocate(std::size_t bytes) noexcept {
+    block_ = {.kind = Kind, .bytes = bytes};
+    if (const cudaError_t error = cudaGetDevice(&block_.device); error != cudaSuccess) return error;
     if constexpr (Kind == MemoryKind::device) {
-      return cudaMalloc(&data_, bytes);
+      return cudaMalloc(&block_.pointer, bytes);
     } else {
-      return cudaHostAlloc(&data_, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+      return take_pinned_memory(bytes, block_);
     }
   }
 
-  void* data_ = nullptr;
+  MemoryBlock block_;
   std::size_t bytes_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // Groups, streams, communicators, devices and threads: however calls are issued, each gives the same bits.
 #include <sandbox/cudart/extension.h>
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -223,6 +224,47 @@ TEST_CASE("Groups.OneThreadDrivesSeveralDevices") {
 }
 TEST_CASE("Groups.AThreadForEachDevice") {
   run_in_one_process(true);
+}
+
+TEST_CASE("Groups.ANewCommunicatorWaitsForNoOtherDevice") {
+  Environment environment = with("SDP4BIT_LOCAL_SIZE", "1");
+  environment.emplace_back("SANDBOX_DEVICES", "2");
+  environment.emplace_back("SANDBOX_NCCL_TIMEOUT", "5");
+  const GradientCase gradient{.count = 100};
+  const auto run = [&](RankContext&) {
+    ncclComm_t all[2];
+    check(ncclCommInitAll(all, 2, nullptr));
+    const auto drive = [&](int device) {
+      check(cudaSetDevice(device));
+      cudaStream_t stream = nullptr;
+      check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+      const Call call(gradient, device, 2);
+      for (int i = 0; i < 4; ++i)
+        call.issue(all[device], stream);  // what its handshake used is needed no more
+      ncclComm_t part = nullptr;
+      check(ncclCommSplit(all[device], 0, device, &part, nullptr));
+      // The other device then waits for this thread's next enqueued work.
+      if (device == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      for (int i = 0; i < 4; ++i) call.issue(part, stream);
+      check(cudaStreamSynchronize(stream));
+      check(ncclCommDestroy(part));
+      check(ncclCommDestroy(all[device]));
+    };
+    std::string failure[2];
+    const auto try_to_drive = [&](int device) {
+      try {
+        drive(device);
+      } catch (const std::exception& error) {
+        failure[device] = error.what();
+      }
+    };
+    std::thread other(try_to_drive, 1);
+    try_to_drive(0);
+    other.join();
+    expect(failure[0] + failure[1] == "", failure[0] + failure[1]);
+    expect(calls_of("reduce_scatter").compressed == 4, "the fourth call of each communicator and device");
+  };
+  CHECK(failures(run_cluster({.node_of = {0}, .environment = environment, .connect = false}, run)) == "");
 }
 
 TEST_CASE("Groups.SeveralCommunicatorsInOneGroup") {
