@@ -1,0 +1,118 @@
+// A random program as data: a cluster, its options, weights and steps; the same on all ranks but for sets of
+// ranks.
+#pragma once
+
+#include <nccl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sdp4bit::model {
+
+/// Bit r stands for rank r of the job.
+using RankSet = std::uint32_t;
+inline constexpr RankSet kAllRanks = ~RankSet{0};
+[[nodiscard]] inline bool has(RankSet set, int rank) {
+  return (set >> rank & 1u) != 0;
+}
+
+inline constexpr int kStreams = 3;  // of each rank
+
+/// Ranks are numbered process by process.
+struct Process {
+  int node = 0;  // its NCCL_HOSTID
+  int devices = 1;
+};
+
+/// `process` -1: of all processes.
+struct Variable {
+  int process = -1;
+  std::string name, value;
+};
+
+/// What an AllGather gathers: each rank of the communicator owns a shard of `count` elements, and has one
+/// receive buffer and one send buffer for it.
+struct Weight {
+  int comm = 0;
+  std::size_t count = 1;
+  ncclDataType_t type = ncclBfloat16;
+  bool misaligned = false;
+};
+
+enum class Function { reduce_scatter, all_gather };
+enum class Reduction { sum, avg, scaled, max };  // scaled: PreMulSum
+enum class Data { whole, normal, sparse, large };
+
+struct Call {
+  std::uint64_t key = 0;  // of its data: the same whatever other steps there are
+  Function function = Function::reduce_scatter;
+  int comm = 0;    // ReduceScatter; an AllGather has its weight's
+  int buffer = 0;  // ReduceScatter: which buffers it uses; AllGather: its weight
+  std::size_t count = 1;
+  ncclDataType_t type = ncclFloat32;
+  Reduction reduction = Reduction::sum;
+  double factor = 0.5;  // scaled
+  bool factor_on_device = false;
+  Data data = Data::whole;
+  int bad_rank = -1;  // of the communicator: its input holds a NaN
+  double drift = 0;   // AllGather: how far the weights walk before it
+  int stream = 0;
+  RankSet other_stream = 0;  // these use the next stream
+  RankSet in_place = 0;
+  int misaligned = 0;     // ReduceScatter: 0, or a number that says by how much on each rank
+  RankSet overwrite = 0;  // these overwrite their buffers right behind the call
+  int nested = 0;         // pairs of GroupStart and GroupEnd around it
+};
+
+enum class Action {
+  create,       // communicator `target` from `from`, by colors (-1: not in it); `from` -1: all ranks
+  destroy,      // communicator `target`
+  group,        // calls; a single one is issued without a group
+  capture,      // graph `target` of the calls, on `stream`
+  replay,       // graph `target`, on `stream`
+  reload,       // the shards of weight `target` that belong to `ranks` become others
+  scribble,     // garbage, and a NaN, into receive buffers of weight `target`
+  move,         // receive buffers of weight `target` get new memory
+  exchange,     // receive buffers of weights `target` and `from`
+  delay,        // `ranks` are late: on the host, or on a stream
+  synchronize,  // all streams of `ranks`
+};
+
+struct Step {
+  std::uint64_t key = 0;  // of its data
+  Action action = Action::synchronize;
+  int target = 0;
+  int from = -1;
+  std::vector<int> colors = {};
+  bool reversed = false;  // create: keys turn the order of ranks around
+  RankSet ranks = kAllRanks;
+  int stream = -1;
+  int milliseconds = 0;
+  std::vector<Call> calls = {};
+};
+
+struct Program {
+  std::uint64_t seed = 0;
+  bool threads = true;  // a thread for each device of a process; else one thread with groups
+  std::vector<Process> processes;
+  std::vector<Variable> variables;
+  std::vector<Weight> weights;
+  std::vector<Step> steps;
+
+  [[nodiscard]] int ranks() const;
+  [[nodiscard]] int process_of(int rank) const;
+  [[nodiscard]] std::string variable(const std::string& name, int process,
+                                     const std::string& otherwise) const;
+};
+
+/// One line a thing; parse(print(p)) prints the same. parse throws std::runtime_error.
+[[nodiscard]] std::string print(const Program& program);
+[[nodiscard]] Program parse(const std::string& text);
+
+[[nodiscard]] std::size_t bytes_of(ncclDataType_t type);
+[[nodiscard]] const char* name_of(ncclDataType_t type);
+
+}  // namespace sdp4bit::model

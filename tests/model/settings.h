@@ -1,0 +1,51 @@
+// What the documentation says the options mean, and which ranks share a node: the oracle's own reading.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "plan.h"
+#include "program.h"
+
+namespace sdp4bit::model {
+
+struct CodecSettings {
+  int bits = 4;
+  bool nearest = false;
+
+  [[nodiscard]] int levels() const { return (1 << (bits - 1)) - 1; }
+};
+
+/// Of one process.
+struct Settings {
+  bool enable = true, reduce_scatter = true, all_gather = true;
+  std::string comms = "auto";
+  std::size_t min_bytes = 1 << 20;
+  std::string gradient_types = "bf16,fp16,fp32", weight_types = "bf16,fp16";
+  CodecSettings between_nodes{4}, in_node{8}, weight{4, true};
+  std::size_t gradient_group = 128, weight_group = 2048;
+  bool hadamard = true, bfloat16_scale = false;
+  std::string ledger = "node", own_shard = "auto";
+  bool vote = false;
+  std::uint64_t refresh = 1000, start_call = 0;
+  int direct = 0, local_size = 0;
+};
+[[nodiscard]] Settings settings_of(const Program& program, int process);
+
+/// Nodes of a communicator, numbered by their lowest rank.
+struct Nodes {
+  std::vector<int> node_of;               // by rank in the communicator
+  std::vector<std::vector<int>> members;  // by node, in rank order
+  bool equal = true;
+
+  [[nodiscard]] std::size_t count() const { return members.size(); }
+  [[nodiscard]] std::size_t place_in_node(int rank) const;
+};
+[[nodiscard]] Nodes nodes_of(const Program& program, const Communicator& communicator,
+                             const Settings& settings);
+
+/// Whether the members' options are equal, and they ask for this communicator.
+[[nodiscard]] bool agrees(const Program& program, const Communicator& communicator);
+
+}  // namespace sdp4bit::model
