@@ -27,7 +27,7 @@ using Ranks = std::vector<std::unique_ptr<Rank>>;
 class Driver {
  public:
   Driver(const Program& program, const Plan& plan, Trace& trace, int first, int count, int first_device)
-      : program_(program) {
+      : program_(program), shared_(trace.shared()) {
     for (int i = 0; i < count; ++i) {
       ranks_.push_back(std::make_unique<Rank>(program, plan, trace, first + i, first_device + i));
     }
@@ -76,6 +76,17 @@ class Driver {
       case Action::destroy:
         each([&](Rank& rank) { rank.destroy(step.target); });
         break;
+      case Action::abort:
+        each([](Rank& rank) { rank.synchronize(); });
+        shared_.meet(index, program_.ranks(), static_cast<int>(ranks_.size()));
+        each([&](Rank& rank) { rank.abort(step.target); });
+        break;
+      case Action::refused:
+        each([&](Rank& rank) { rank.refused(step); });
+        break;
+      case Action::simulate:
+        simulate(step);
+        break;
       case Action::group:
         run_calls(step,
                   [&](Rank& rank, const Call& call) { rank.prepare(index, call, 0, rank.stream_of(call)); });
@@ -120,6 +131,18 @@ class Driver {
     });
   }
 
+  void simulate(const Step& step) {
+    each([&](Rank& rank) { rank.allocate(step); });
+    check(ncclGroupStart());
+    each([&](Rank& rank) {
+      for (const Call& call : step.calls) {
+        if (has(step.ranks, rank.number()) && rank.takes_part(call)) rank.issue(call, rank.stream_of(call));
+      }
+    });
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    check(ncclGroupSimulateEnd(&info));
+  }
+
   template <typename Prepare>
   void run_calls(const Step& step, Prepare prepare) {
     each_call(step, prepare);
@@ -131,6 +154,7 @@ class Driver {
   }
 
   const Program& program_;
+  Shared& shared_;
   Ranks ranks_;
   std::map<int, std::pair<const Step*, std::uint64_t>> graphs_;  // and how often they were replayed
 };

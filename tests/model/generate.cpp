@@ -116,7 +116,7 @@ class Generator {
       maybe(50, "WEIGHT_GROUP", {"32", "128", "512"});
     }
     set("WEIGHT_LEDGER", chance(55) ? "full" : chance(93) ? "node" : "off");
-    set("OWN_SHARD", chance(60) ? "replica" : "exact");
+    set("OWN_SHARD", pick({"replica", "replica", "exact", "auto"}));
     maybe(25, "CODEC_INTER", {"int4-rn", "int8-sr", "int8-rn"});
     maybe(25, "CODEC_INTRA", {"int4-sr", "int4-rn", "int8-rn"});
     maybe(20, "HADAMARD", {"0"});
@@ -219,6 +219,12 @@ class Generator {
     return call;
   }
 
+  /// Whether the communicator of a weight is gone.
+  [[nodiscard]] bool dead(const Call& call) const {
+    const int comm = program_.weights[static_cast<std::size_t>(call.buffer)].comm;
+    return comm != 0 && comm != part_;
+  }
+
   void vary(Call& call, int stream) {
     call.stream = chance(70) ? stream : below(kStreams);
     call.other_stream = some_ranks(80);
@@ -237,9 +243,9 @@ class Generator {
     const int gradients = gathers_ ? pick({0, 0, 0, 1, 2}) : pick({1, 2, 3});
     for (int i = 0; i < gradients; ++i) calls.push_back(gradient(i));
     for (std::size_t weight = 0; weight < program_.weights.size(); ++weight) {
-      const int comm = program_.weights[weight].comm;
-      if (chance(gathers_ ? 4 : 50) || (comm != 0 && comm != part_)) continue;
-      calls.push_back(gather(static_cast<int>(weight)));
+      if (chance(gathers_ ? 4 : 50)) continue;
+      const Call call = gather(static_cast<int>(weight));
+      if (!dead(call)) calls.push_back(call);
     }
     if (chance(20)) std::reverse(calls.begin(), calls.end());
     // As one group, call by call, or now and then the one and the other.
@@ -254,7 +260,7 @@ class Generator {
 
   void disturb() {
     Step step{.key = next()};
-    switch (below(12)) {
+    switch (below(15)) {
       case 0:
         step.action = Action::reload;
         step.ranks = some_ranks(0);
@@ -287,6 +293,24 @@ class Generator {
         return;
       case 9:
         return recreate();
+      case 10:
+        step.action = Action::simulate;
+        step.ranks = some_ranks(0);
+        step.calls = {gradient(6), gather(weight())};
+        if (dead(step.calls[1])) step.calls.pop_back();
+        program_.steps.push_back(step);
+        return;
+      case 11:
+        step.action = Action::refused;
+        step.ranks = some_ranks(0);
+        program_.steps.push_back(step);
+        return;
+      case 12:
+        step.action = Action::release;
+        step.ranks = some_ranks(0);
+        step.target = below(kStreams) * 8;
+        program_.steps.push_back(step);
+        return;
       default:
         return graph();
     }
@@ -299,7 +323,8 @@ class Generator {
 
   void recreate() {
     if (part_ == 0 || fixed_ != 0 || graphs_ != 0 || chance(50)) return;
-    program_.steps.push_back({.key = next(), .action = Action::destroy, .target = part_});
+    program_.steps.push_back(
+        {.key = next(), .action = chance(70) ? Action::destroy : Action::abort, .target = part_});
     part_ = 0;
     if (chance(70)) split();
   }
@@ -316,7 +341,7 @@ class Generator {
       return;
     }
     if (graphs_ == 2) return;
-    Step step{.key = next(), .action = Action::capture, .target = ++graphs_, .stream = below(kStreams)};
+    Step step{.key = next(), .action = Action::capture, .target = ++graphs_, .stream = below(kStreams - 1)};
     const int calls = 1 + below(3);
     for (int i = 0; i < calls; ++i) {
       if (chance(75)) {

@@ -57,6 +57,7 @@ Plan::Plan(const Program& program) : program_(program), alive_(static_cast<std::
         create(step);
         break;
       case Action::destroy:
+      case Action::abort:
         for (auto& of_rank : alive_) of_rank.erase(step.target);
         break;
       case Action::group:

@@ -28,8 +28,12 @@ constexpr Names<Reduction, 4> kReductions{{{Reduction::sum, "sum"},
                                            {Reduction::max, "max"}}};
 constexpr Names<Data, 4> kData{
     {{Data::whole, "whole"}, {Data::normal, "normal"}, {Data::sparse, "sparse"}, {Data::large, "large"}}};
-constexpr Names<Action, 11> kActions{{{Action::create, "create"},
+constexpr Names<Action, 15> kActions{{{Action::create, "create"},
                                       {Action::destroy, "destroy"},
+                                      {Action::abort, "abort"},
+                                      {Action::simulate, "simulate"},
+                                      {Action::refused, "refused"},
+                                      {Action::release, "release"},
                                       {Action::group, "group"},
                                       {Action::capture, "capture"},
                                       {Action::replay, "replay"},

@@ -19,7 +19,7 @@ inline constexpr RankSet kAllRanks = ~RankSet{0};
   return (set >> rank & 1u) != 0;
 }
 
-inline constexpr int kStreams = 3;  // of each rank
+inline constexpr int kStreams = 4;  // of each rank; the last one is the legacy default stream
 
 /// Ranks are numbered process by process.
 struct Process {
@@ -70,9 +70,13 @@ struct Call {
 enum class Action {
   create,       // communicator `target` from `from`, by colors (-1: not in it); `from` -1: all ranks
   destroy,      // communicator `target`
+  abort,        // communicator `target`, when all of it is idle
   group,        // calls; a single one is issued without a group
   capture,      // graph `target` of the calls, on `stream`
   replay,       // graph `target`, on `stream`
+  simulate,     // the calls in a group that `ranks` only simulate
+  refused,      // a call with a type that does not exist, by `ranks`
+  release,      // the buffers `target` of ReduceScatters: the next use allocates anew
   reload,       // the shards of weight `target` that belong to `ranks` become others
   scribble,     // garbage, and a NaN, into receive buffers of weight `target`
   move,         // receive buffers of weight `target` get new memory

@@ -52,27 +52,31 @@ void Memory::swap(Memory& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(event_, other.event_);
   std::swap(stream_, other.stream_);
+  std::swap(used_, other.used_);
 }
 
 void Memory::release() {
   if (data_) (void)cudaFree(std::exchange(data_, nullptr));
   if (event_) (void)cudaEventDestroy(std::exchange(event_, nullptr));
-  stream_ = nullptr;
+  used_ = false;
 }
 
 void Memory::begin_use(cudaStream_t stream) {
-  if (stream_ && stream_ != stream) check(cudaStreamWaitEvent(stream, event_, 0));
+  if (used_ && stream_ != stream) check(cudaStreamWaitEvent(stream, event_, 0));
 }
 
 void Memory::end_use(cudaStream_t stream) {
   check(cudaEventRecord(event_, stream));
   stream_ = stream;
+  used_ = true;
 }
 
 Rank::Rank(const Program& program, const Plan& plan, Trace& trace, int rank, int device)
     : program_(program), plan_(plan), trace_(trace), rank_(rank), device_(device) {
   select();
-  for (cudaStream_t& stream : streams_) check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (std::size_t i = 0; i + 1 < streams_.size(); ++i) {
+    check(cudaStreamCreateWithFlags(&streams_[i], cudaStreamNonBlocking));
+  }
   std::array<std::byte, kFactors.size() * kFactorTypes.size() * kFactorBytes> values{};
   for (const ncclDataType_t type : kFactorTypes) {
     for (const double factor : kFactors) {
@@ -87,7 +91,9 @@ Rank::~Rank() {
   (void)cudaSetDevice(device_);
   for (const auto& [number, graph] : graphs_) (void)cudaGraphExecDestroy(graph);
   (void)cudaFree(factors_);
-  for (const cudaStream_t stream : streams_) (void)cudaStreamDestroy(stream);
+  for (const cudaStream_t stream : streams_) {
+    if (stream) (void)cudaStreamDestroy(stream);
+  }
 }
 
 bool Rank::takes_part(const Call& call) const {
@@ -146,6 +152,24 @@ void Rank::destroy(int number) {
   if (found == comms_.end()) return;
   check(ncclCommDestroy(found->second));
   comms_.erase(found);
+}
+
+void Rank::abort(int number) {
+  const auto found = comms_.find(number);
+  if (found == comms_.end()) return;
+  check(ncclCommAbort(found->second));
+  comms_.erase(found);
+}
+
+void Rank::refused(const Step& step) {
+  const auto found = comms_.find(step.target);
+  if (!has(step.ranks, rank_) || found == comms_.end()) return;
+  constexpr auto kNoType = static_cast<ncclDataType_t>(99);
+  const ncclResult_t gather = ncclAllGather(factors_, factors_, 1, kNoType, found->second, streams_[0]);
+  const ncclResult_t gradient =
+      ncclReduceScatter(factors_, factors_, 1, kNoType, ncclSum, found->second, streams_[0]);
+  if (gather != ncclInvalidArgument || gradient != ncclInvalidArgument)
+    throw std::runtime_error("not refused");
 }
 
 Memory& Rank::gradient_memory(const Call& call) {
@@ -323,6 +347,7 @@ void Rank::finish(const Call& call, int stream) {
 
 void Rank::allocate(const Step& step) {
   for (const Call& call : step.calls) {
+    if (!takes_part(call)) continue;
     if (call.function == Function::reduce_scatter) {
       (void)gradient_memory(call);
     } else {
@@ -350,6 +375,10 @@ void Rank::replay(const Step& step) {
 }
 
 void Rank::change(const Step& step) {
+  if (step.action == Action::release) {
+    if (has(step.ranks, rank_)) gradients_.erase(step.target);
+    return;
+  }
   const Weight& weight = program_.weights[static_cast<std::size_t>(step.target)];
   if (!has(step.ranks, rank_) || !comms_.contains(weight.comm)) return;
   Buffer& receive = receive_buffer(step.target);

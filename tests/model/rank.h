@@ -47,6 +47,7 @@ class Memory {
   std::size_t bytes_ = 0;
   cudaEvent_t event_ = nullptr;
   cudaStream_t stream_ = nullptr;
+  bool used_ = false;
 };
 
 class Rank {
@@ -56,6 +57,7 @@ class Rank {
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
+  [[nodiscard]] int number() const { return rank_; }
   void select() const { check(cudaSetDevice(device_)); }
   [[nodiscard]] bool takes_part(const Call& call) const;
   // The parts of a step; the device is selected.
@@ -63,14 +65,16 @@ class Rank {
   void create(const Step& step);
   void created(const Step& step);
   void destroy(int number);
+  void abort(int number);
+  void refused(const Step& step);
   void prepare(std::size_t step, const Call& call, std::uint64_t repeat, int stream);
   void issue(const Call& call, int stream);
   void finish(const Call& call, int stream);
-  void allocate(const Step& step);  // what the calls of a capture need
+  void allocate(const Step& step);  // what calls need that are captured or simulated
   void begin_capture(const Step& step, bool alone) const;
   void end_capture(const Step& step);
   void replay(const Step& step);
-  void change(const Step& step);  // reload, scribble, move, exchange
+  void change(const Step& step);  // release, reload, scribble, move, exchange
   void delay(const Step& step) const;
   void synchronize() const;
   /// Looks at what had to stay as it was.

@@ -3,9 +3,11 @@
 
 #include <sys/mman.h>
 
+#include <chrono>
 #include <cstdio>
 #include <new>
 #include <stdexcept>
+#include <thread>
 
 namespace sdp4bit::model {
 namespace {
@@ -22,6 +24,14 @@ void Shared::fail(const char* text) {
   if (!failed.compare_exchange_strong(expected, 1)) return;
   std::snprintf(failure.data(), failure.size(), "%s", text);
   failed.store(2);
+}
+
+void Shared::meet(std::size_t step, int ranks, int coming) {
+  at_barrier.at(step).fetch_add(coming);
+  while (at_barrier[step].load() < ranks) {
+    if (failed.load() != 0) throw std::runtime_error("another rank failed");
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 Trace::Trace(std::size_t record_bytes)

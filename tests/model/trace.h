@@ -13,7 +13,8 @@
 
 namespace sdp4bit::model {
 
-inline constexpr std::size_t kMostProcesses = 16, kMostCommunicators = 64, kMostKinds = 128;
+inline constexpr std::size_t kMostProcesses = 16, kMostCommunicators = 64, kMostKinds = 128,
+                             kMostSteps = 4096;
 
 /// What one process counted until its end.
 struct ProcessCounts {
@@ -30,7 +31,11 @@ struct Shared {
   std::array<char, 4096> failure;
   std::array<ProcessCounts, kMostProcesses> counts;
 
+  std::array<std::atomic<int>, kMostSteps> at_barrier;  // ranks that came to a step
+
   void fail(const char* text);
+  /// Waits for all `ranks`; throws std::runtime_error if one failed.
+  void meet(std::size_t step, int ranks, int coming);
 };
 
 /// Shared, then the records of the plan.
