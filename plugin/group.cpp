@@ -114,7 +114,9 @@ ncclResult_t Group::simulate_end(ncclSimInfo_t* info) {
     if (depth_ != 1 || refused(result)) continue;
     if (call.collective == Collective::reduce_scatter && call.reason == Reason::compressed) {
       const ReduceScatterArgs& args = call.reduce_scatter;
-      result = real.reduce_scatter(args.send, args.receive, args.count, args.type, args.op, call.comm->handle,
+      // A user's operator may be gone by now; a sum takes as long.
+      const ncclRedOp_t op = args.kind == OpKind::pre_mul_sum ? ncclSum : args.op;
+      result = real.reduce_scatter(args.send, args.receive, args.count, args.type, op, call.comm->handle,
                                    args.stream);
     } else if (call.collective == Collective::all_gather && call.gather == GatherKind::difference) {
       const AllGatherArgs& args = call.all_gather;

@@ -171,6 +171,23 @@ TEST_CASE("Groups.ASimulationRunsNothingOfOurs") {
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) CHECK(outcomes[rank].result == expected[rank]);
 }
 
+TEST_CASE("Groups.AnOperatorMayBeGoneWhenItsGroupIsSimulated") {
+  const auto outcomes =
+      run_cluster({.node_of = even_nodes(2, 1), .environment = kAll}, [](RankContext& rank) {
+        engage(rank);
+        const DeviceBytes send(Bytes(2 * 400)), receive(400);
+        float factor = 0.5f;
+        ncclRedOp_t op = ncclSum;
+        check(ncclGroupStart());
+        check(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, rank.comm));
+        check(ncclReduceScatter(send.data(), receive.data(), 100, ncclFloat32, op, rank.comm, rank.stream));
+        check(ncclRedOpDestroy(op, rank.comm));  // as PyTorch does
+        ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+        check(ncclGroupSimulateEnd(&info));
+      });
+  CHECK(failures(outcomes) == "");
+}
+
 /// One process with several devices, by one thread in groups or by a thread for each.
 void run_in_one_process(bool threads) {
   constexpr int kRanks = 4;
