@@ -116,7 +116,7 @@ class Generator {
       maybe(50, "WEIGHT_GROUP", {"32", "128", "512"});
     }
     set("WEIGHT_LEDGER", chance(55) ? "full" : chance(93) ? "node" : "off");
-    set("OWN_SHARD", pick({"replica", "replica", "exact", "auto"}));
+    set("OWN_SHARD", pick({"replica", "replica", "exact"}));
     maybe(25, "CODEC_INTER", {"int4-rn", "int8-sr", "int8-rn"});
     maybe(25, "CODEC_INTRA", {"int4-sr", "int4-rn", "int8-rn"});
     maybe(20, "HADAMARD", {"0"});

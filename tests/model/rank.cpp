@@ -164,7 +164,7 @@ void Rank::abort(int number) {
 void Rank::refused(const Step& step) {
   const auto found = comms_.find(step.target);
   if (!has(step.ranks, rank_) || found == comms_.end()) return;
-  constexpr auto kNoType = static_cast<ncclDataType_t>(99);
+  constexpr ncclDataType_t kNoType = ncclNumTypes;
   const ncclResult_t gather = ncclAllGather(factors_, factors_, 1, kNoType, found->second, streams_[0]);
   const ncclResult_t gradient =
       ncclReduceScatter(factors_, factors_, 1, kNoType, ncclSum, found->second, streams_[0]);
