@@ -85,6 +85,9 @@ class Judge {
         case Action::group:
           walk_group(step);
           break;
+        case Action::simulate:
+          count_simulated(step);
+          break;
         case Action::capture:
           walk_capture(step);
           break;
@@ -233,6 +236,19 @@ class Judge {
     const bool compressed =
         call.fate == Fate::compressed || call.fate == Fate::difference || call.fate == Fate::direct;
     if (compressed) count_library(*call.state, call.execution->call->function);
+  }
+
+  /// Nothing runs, but that NCCL executes a call on one rank at once, in whatever group it is.
+  void count_simulated(const Step& step) {
+    for (const Call& call : step.calls) {
+      for (const auto& [index, state] : states_) {
+        const int member = state.communicator.members[0];
+        const bool runs = state.communicator.ranks() == 1 && has(step.ranks, member) &&
+                          state.communicator.number == comm_of(program_, call);
+        const auto [count, type] = shape(call);
+        if (runs && count > 0) ++native_[{program_.process_of(member), call.function, count, type}];
+      }
+    }
   }
 
   void count_library(const State& state, Function function) {

@@ -413,7 +413,9 @@ void Rank::change(const Step& step) {
       const Weight& other_weight = program_.weights.at(static_cast<std::size_t>(step.from));
       if (!comms_.contains(other_weight.comm)) return;
       Buffer& other = receive_buffer(step.from);
-      if (other.memory.bytes() != receive.memory.bytes() || other_weight.type != weight.type) return;
+      if (other_weight.count != weight.count || other_weight.type != weight.type ||
+          other_weight.comm != weight.comm)
+        return;
       std::swap(other, receive);
     }
   }

@@ -129,6 +129,8 @@ void WeightClass::learn_again() {
 
 std::size_t WeightClass::find(std::size_t rank, std::uint64_t address, bool& seen) {
   std::vector<Slot>& slots = slots_of_[rank];
+  // Buffers that came after what the exam read have no slot.
+  if (slots_ != 0 && slots.size() > slots_) slots.resize(slots_);
   auto slot =
       std::find_if(slots.begin(), slots.end(), [&](const Slot& known) { return known.address == address; });
   seen = slot != slots.end();
