@@ -19,12 +19,9 @@ void warn(const HealthWords& words, std::size_t count) {
   if (!once.first()) return;
   log_warn(
       "ReduceScatter of %zu elements: %u ranks give gradients that look like garbage (rank %u: %u of %u "
-      "groups are "
-      "not finite, and the largest is 2^%u times the usual one). A framework that pads gradients with memory "
-      "it "
-      "never wrote does this, as DeepSpeed's ZeRO-3; it ruins the gradients next to it. "
-      "SDP4BIT_FRAMEWORK=deepspeed "
-      "or SDP4BIT_COLLECTIVES=all_gather leaves gradients to NCCL",
+      "groups are not finite, and the largest is 2^%u times the usual one). A framework that pads gradients "
+      "with memory it never wrote does this, as DeepSpeed's ZeRO-3; it ruins the gradients next to it. "
+      "SDP4BIT_FRAMEWORK=deepspeed or SDP4BIT_COLLECTIVES=all_gather leaves gradients to NCCL",
       count, words.unhealthy_ranks, words.first_rank, words.first.not_finite, words.first.groups,
       words.first.largest - words.first.median);
 }

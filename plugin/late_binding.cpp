@@ -273,8 +273,7 @@ int take_calls(Door door) {
   if (here == 0 && !copies.empty()) {
     log_warn(
         "%sno loaded object calls NCCL in a way that can be taken: its addresses come from dlsym, or it is "
-        "linked "
-        "statically",
+        "linked statically",
         door_text(door));
   } else {
     log_notice("%s%d references to NCCL in %d objects lead to sdp4bit now, %d did before", door_text(door),

@@ -267,8 +267,7 @@ const std::array kTable{
         "auto, all, spans-nodes, name:PATTERN, !name:PATTERN, ranks>=K, joined by commas; all must hold",
         kWire,
         "which communicators are taken; auto: they span nodes, and their name says data parallel or they "
-        "have all "
-        "ranks of the job"),
+        "have all ranks of the job"),
     row<&Config::min_bytes, parse_bytes, print_bytes>(
         "SDP4BIT_MIN_BYTES", kBytes, kWire,
         "a smaller input of ReduceScatter or output of AllGather goes to NCCL"),

@@ -1,0 +1,267 @@
+// What becomes of the calls of one class of weight gathers: words read, events followed, plans made.
+#include "plugin/gather_class.h"
+
+#include <cuda_runtime_api.h>
+
+#include "plugin/agreement.h"
+#include "plugin/comm_state.h"
+#include "plugin/error.h"
+#include "plugin/log.h"
+#include "plugin/options.h"
+
+namespace sdp4bit {
+namespace {
+
+constexpr double kMebibyte = 1024.0 * 1024.0;
+
+const char* type_name(ElementType type) {
+  return type == ElementType::bfloat16 ? "bf16" : type == ElementType::float16 ? "fp16" : "fp32";
+}
+
+const char* stage_name(WeightStage stage) {
+  return stage == WeightStage::learning     ? "learning"
+         : stage == WeightStage::difference ? "difference"
+                                            : "native";
+}
+
+OwnSlices own_slices_of(OwnShard option) {
+  return option == OwnShard::automatic ? OwnSlices::unknown
+         : option == OwnShard::exact   ? OwnSlices::exact
+                                       : OwnSlices::replica;
+}
+
+/// Bytes that all ledgers of a communicator may take on this rank.
+std::uint64_t ledger_bound() {
+  const MemoryBound& bound = config().weight_memory;
+  if (bound.percent == 0) return bound.bytes;
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total));
+  return total / 100 * bound.percent;
+}
+
+}  // namespace
+
+GatherClass::GatherClass(CommState& comm, std::uint32_t number, std::size_t count, ElementType type,
+                         WeightTables& tables, WordsPool& pool, std::uint64_t epoch)
+    : comm_(comm),
+      tables_(tables),
+      pool_(pool),
+      number_(number),
+      shape_({.count = count,
+              .type = type,
+              .place_count = static_cast<std::uint32_t>(tables.holdings.size()),
+              .own_place = tables.own_place,
+              .group_size = config().weight_group,
+              .probes = config().own_shard == OwnShard::automatic}),
+      title_("AllGather of " + std::to_string(count) + " " + type_name(type) + " per rank"),
+      machine_(config().weight_refresh, own_slices_of(config().own_shard)),
+      ledger_(shape_),
+      queue_(pool),
+      epoch_(epoch),
+      resets_done_(comm.resets_asked.load()),
+      stats_(comm.stats.add_class(count, type)) {}
+
+WeightKind GatherClass::kind_in(std::uint64_t epoch) {
+  if (epoch_ == epoch) return kind_;
+  read_.clear();
+  const std::uint64_t end = machine_.words_end(calls_);
+  for (std::uint64_t call = machine_.words_begin(); call < end; ++call) {
+    if (!queue_.arrived(call)) wait_for(call);
+    read_.push_back(queue_.read(call));
+    if (config().weight_vote) read_.back().any_jump = false;  // it went native at once
+  }
+  const OwnSlices own_before = machine_.own_slices();
+  const WeightDecision decision = machine_.decide(calls_, read_);
+  if (machine_.own_slices() != own_before) {
+    say(machine_.own_slices() == OwnSlices::exact
+            ? "own shards are the optimizer's master copies and stay exact"
+            : "own shards are written from masters elsewhere: owners store what the others hold");
+  }
+  queue_.skip_to(machine_.words_begin());
+  follow(decision.event);
+  kind_ = decision.kind;
+  epoch_ = epoch;
+  return kind_;
+}
+
+/// The call is a round or several calls old. Its device may have failed since: then its words never come.
+void GatherClass::wait_for(std::uint64_t call) {
+  const RelaxedCapture relaxed;
+  const auto reached = [&] {
+    if (queue_.arrived(call)) return true;
+    if (!comm_.last_use.finished() || queue_.arrived(call)) return false;
+    throw Error(
+        ncclInternalError,
+        "an earlier AllGather of this communicator ended without its record: a kernel of it failed, or "
+        "memory of sdp4bit was overwritten; look with compute-sanitizer, or set "
+        "SDP4BIT_COLLECTIVES=reduce_scatter on all ranks to go on without compressed AllGathers");
+  };
+  wait_bounded(comm_, reached, "what an earlier AllGather said");
+}
+
+void GatherClass::say(const char* what) const {
+  log_info("%s, call %llu: %s", title_.c_str(), static_cast<unsigned long long>(calls_), what);
+}
+
+void GatherClass::follow(WeightEvent event) {
+  note_event(event);
+  switch (event) {
+    case WeightEvent::none:
+      return;
+    case WeightEvent::exam_passed:
+      wants_ledger_ = true;
+      return say("its buffers come again with small differences; all ranks allocate the ledger");
+    case WeightEvent::ledger_agreed:
+      return say("all ranks hold the ledger; differences from now on");
+    case WeightEvent::jump_round:
+      if (!has_jumped_) {
+        log_notice(
+            "%s: weights were replaced, or a buffer moved; they arrived with 4-bit error, and one round is "
+            "native now (said once; SDP4BIT_WEIGHT_VOTE=1 on all ranks avoids the error)",
+            title_.c_str());
+      }
+      has_jumped_ = true;
+      return say("a difference was large; one round native");
+    case WeightEvent::refresh_round:
+      return say("one round native, to refresh");
+    case WeightEvent::reset:
+      resets_done_ = comm_.resets_asked.load();
+      ledger_.restart();
+      return say("the program asked for it on all ranks; learning again");
+    case WeightEvent::learning_again:
+      ledger_.restart();
+      return say("large differences are the rule; learning again");
+    case WeightEvent::ledger_refused:
+      if (!ledger_.refused()) {
+        log_warn(
+            "%s stays with NCCL: another rank cannot hold its ledger; that rank's log says how much memory "
+            "was missing",
+            title_.c_str());
+      }
+      break;
+    case WeightEvent::never_repeats:
+      say("its buffers do not come again (FSDP, ZeRO-3); it stays with NCCL");
+      break;
+    case WeightEvent::never_small:
+      say("its buffers come again with other weights (a rotating pool); it stays with NCCL");
+      break;
+    case WeightEvent::too_many_jumps:
+      say("large differences came back three times; it stays with NCCL");
+      break;
+  }
+  ledger_.release();
+  note_memory();
+}
+
+void GatherClass::note_event(WeightEvent event) {
+  if (event == WeightEvent::none) return;
+  stats_.stage.store(stage_name(machine_.stage()), std::memory_order_relaxed);
+  stats_.last_event.store(event_name(event), std::memory_order_relaxed);
+  stats_.slots.store(machine_.slots(), std::memory_order_relaxed);
+  if (event == WeightEvent::jump_round) stats_.jumps.fetch_add(1, std::memory_order_relaxed);
+  if (event == WeightEvent::refresh_round) stats_.refreshes.fetch_add(1, std::memory_order_relaxed);
+  if (event == WeightEvent::reset) stats_.resets.fetch_add(1, std::memory_order_relaxed);
+  if (event == WeightEvent::learning_again) stats_.relearned.fetch_add(1, std::memory_order_relaxed);
+}
+
+void GatherClass::note_memory() {
+  stats_.ledger_bytes.store(ledger_.bytes(), std::memory_order_relaxed);
+  stats_.sample_bytes.store(ledger_.samples_bytes(), std::memory_order_relaxed);
+  comm_.stats->record_bytes.store(pool_.bytes(), std::memory_order_relaxed);
+}
+
+void GatherClass::allocate_ledger(std::uint64_t other_bytes) {
+  const RelaxedCapture relaxed;
+  const std::uint64_t bound = ledger_bound();
+  const std::uint32_t slots = machine_.slots();
+  wants_ledger_ = false;
+  if (ledger_.allocate(slots, other_bytes < bound ? bound - other_bytes : 0)) return;
+  log_warn(
+      "%s stays with NCCL on all ranks: this rank has no room for its ledger of %u slots, %.1f MiB "
+      "(SDP4BIT_WEIGHT_MEMORY allows %.1f MiB, other ledgers take %.1f); allow more, or free memory of the "
+      "device",
+      title_.c_str(), slots, static_cast<double>(ledger_.needed_bytes(slots)) / kMebibyte,
+      static_cast<double>(bound) / kMebibyte, static_cast<double>(other_bytes) / kMebibyte);
+}
+
+std::uint32_t GatherClass::reset_flag() const {
+  return comm_.resets_asked.load() != resets_done_ ? kReset : 0u;
+}
+
+WeightChunk GatherClass::shard() const {
+  return {.type = shape_.type,
+          .codec = config().weight_codec(),
+          .shard = shape_.count,
+          .offset = 0,
+          .count = shape_.count,
+          .chunk = 0,
+          .class_number = number_,
+          .class_call = calls_,
+          .slots = ledger_.ready() ? ledger_.slots() : 0};
+}
+
+bool GatherClass::is_in_place(const AllGatherArgs& args) const {
+  return args.send ==
+         static_cast<const std::byte*>(args.receive) + comm_.rank * shape_.count * element_bytes(shape_.type);
+}
+
+RecordPlan GatherClass::plan_record(const AllGatherArgs& args) {
+  const SlotTable::Found found = ledger_.find_slot(args.receive);
+  const bool compares = machine_.slots() == 0;
+  Ledger::Sample sample;
+  if (compares) {
+    const RelaxedCapture relaxed;
+    sample = ledger_.take_sample(found.slot, found.seen);
+  }
+  const bool in_place = is_in_place(args);
+  was_in_place_ = was_in_place_ || in_place;
+  const ProbeSchedule::Visit visit =
+      ledger_.probe() ? probes_.visit(calls_, found.slot, ledger_.slots(), found.seen && in_place, false)
+                      : ProbeSchedule::Visit{};
+  const WeightChunk chunk = shard();
+  CallWords* const words = queue_.add(calls_++);
+  stats_.calls.fetch_add(1, std::memory_order_relaxed);
+  note_memory();
+  return {.comm = &comm_,
+          .tables = &tables_,
+          .ledger = &ledger_,
+          .shard = chunk,
+          .args = args,
+          .slot = found.slot,
+          .slot_count = ledger_.slot_count(),
+          .flags = (found.seen ? kSeen : 0u) | (ledger_.ready() ? kReady : 0u) |
+                   (ledger_.refused() ? kRefused : 0u) | reset_flag(),
+          .compares = compares,
+          .sample = sample,
+          .answers_probe = visit.answer,
+          .words = words};
+}
+
+DifferencePlan GatherClass::plan_difference(const AllGatherArgs& args) {
+  const auto [slot, known] = ledger_.find_slot(args.receive);
+  const OwnSlices own = machine_.own_slices();
+  const bool in_place = is_in_place(args);
+  was_in_place_ = was_in_place_ || in_place;
+  Probe* const probe = ledger_.probe();
+  const ProbeSchedule::Visit visit = probe ? probes_.visit(calls_, slot, ledger_.slots(), known && in_place,
+                                                           in_place && own == OwnSlices::unknown)
+                                           : ProbeSchedule::Visit{};
+  const WeightChunk chunk = shard();
+  CallWords* const words = queue_.add(calls_++);
+  stats_.calls.fetch_add(1, std::memory_order_relaxed);
+  stats_.differences.fetch_add(1, std::memory_order_relaxed);
+  return {.comm = &comm_,
+          .tables = &tables_,
+          .shard = chunk,
+          .args = args,
+          .slot = slot,
+          .own_entry = ledger_.own_entry(slot),
+          .ledger = ledger_.entries(),
+          .replica = own == OwnSlices::replica,
+          .own_flags = (was_in_place_ ? 0u : std::uint32_t{kOwnReplica}) | reset_flag(),
+          .probe = probe,
+          .visit = visit,
+          .words = words};
+}
+
+}  // namespace sdp4bit
