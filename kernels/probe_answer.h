@@ -64,8 +64,10 @@ SDP4BIT_HOST_DEVICE void note_answer(Probe& probe, ProbeAnswer answer) {
   if (probe.overwritten >= kOverwrittenNeeded) probe.flags |= kOwnReplica;
 }
 
-/// The sample's element without the step: where the program kept it, its own movement stays.
+/// The sample's element without the step: where the program kept it, its own movement stays. In a shard that
+/// was overwritten an element where the step had put it is there by chance.
 SDP4BIT_HOST_DEVICE float without_step(const ProbeSample& sample, float now, ProbeAnswer answer) {
+  if (answer == ProbeAnswer::overwritten) return now;
   if (now == sample.after) return sample.before;
   if (answer != ProbeAnswer::kept) return now;
   return static_cast<float>(static_cast<double>(now) -
