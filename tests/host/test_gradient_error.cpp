@@ -223,6 +223,21 @@ TEST_CASE("GradientError.BothLevelsTogetherStayNearTheExactSum") {
   }
 }
 
+TEST_CASE("GradientError.DoesNotGrowWithTheNumberOfNodes", "[G5]") {
+  for (const std::uint32_t nodes : {8u, 16u, 32u, 64u}) {
+    const Job job{.nodes = nodes, .local_ranks = 1, .count = 513, .type = ElementType::bfloat16};
+    const std::vector<Bytes> inputs = job_inputs(job, 11);
+    const std::vector<Bytes> outputs = model::reduce_scatter_one_level(job, inputs, job.codec_between_nodes,
+                                                                       MessageKind::gradient_between_nodes);
+    double error = 0;
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      const std::vector<float> got = model::to_floats(job.type, outputs[rank]);
+      error += normalized_squared_error(exact_sum(job, inputs, rank), got) / 4;
+    }
+    CHECK(error <= 0.030);
+  }
+}
+
 TEST_CASE("GradientError.OneNanIsNanAtItsIndexOnTheOwnerAlone") {
   const Job job{.nodes = 2, .local_ranks = 2, .count = 1000};
   for (std::uint32_t bad_rank = 0; bad_rank < 4; ++bad_rank) {

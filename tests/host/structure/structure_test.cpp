@@ -97,6 +97,10 @@ TEST_CASE("Structure.OnlyKernelFilesLaunch") {
 }
 
 // What is in CUDA's last error may be the program's.
+TEST_CASE("Structure.TheLibraryNeverWaitsForAWholeDevice", "[B5]") {
+  CHECK(offenders(product_code(), R"(\bcudaDeviceSynchronize\b)", {}) == "");
+}
+
 TEST_CASE("Structure.KernelsAreLaunchedWithTheErrorOfTheLaunch") {
   CHECK(offenders(product_code(), "<<<", {}) == "");
   CHECK(offenders(product_code(), R"(\bcuda(Get|PeekAt)LastError\b)", {"plugin/cuda_raii.h"}) == "");
