@@ -145,28 +145,17 @@ void zero(void* pointer, std::size_t bytes) {
   check(done);
 }
 
-class Waiting {
- public:
-  explicit Waiting(CommState& comm) : comm_(comm) { comm_.waiting.fetch_add(1); }
-  ~Waiting() { comm_.waiting.fetch_sub(1); }
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
-
- private:
-  CommState& comm_;
-};
-
 template <typename Done>
 void poll(CommState& comm, const char* what, Done done) {
   constexpr auto kLongest = std::chrono::minutes(30);  // longer than any framework's own timeout
   const auto start = std::chrono::steady_clock::now();
-  const Waiting waiting(comm);
   const WatchedWait watched(what, comm.subject());
   for (unsigned round = 0;; ++round) {
-    if (comm.aborted.load())
-      throw Error(ncclInvalidUsage, std::string(what) + ": the communicator was aborted");
     ncclResult_t state = ncclSuccess;
-    check(real_nccl().comm_get_async_error(comm.handle, &state));
+    {
+      const StayFromAbort stay(comm);
+      check(real_nccl().comm_get_async_error(comm.handle, &state));
+    }
     check(state);
     if (done(state)) return;
     if (std::chrono::steady_clock::now() - start > kLongest) {

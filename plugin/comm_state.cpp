@@ -9,6 +9,7 @@
 
 #include "plugin/agreement.h"
 #include "plugin/all_gather.h"
+#include "plugin/graph_hold.h"
 #include "plugin/real_nccl.h"
 #include "plugin/stats_files.h"
 #include "plugin/watchdog.h"
@@ -53,7 +54,7 @@ CommState::~CommState() {
 }
 
 void CommState::check_usable() const {
-  if (aborted.load()) throw Error(ncclInvalidUsage, "the communicator was aborted");
+  if (aborted.load()) throw Error(ncclInvalidUsage, "the communicator was aborted or revoked");
   if (failed.load()) {
     throw Error(
         ncclInternalError,
@@ -138,17 +139,36 @@ int forget_comm(ncclComm_t handle) {
   return last ? last->device : -1;
 }
 
-void abort_comm(ncclComm_t handle) {
-  std::shared_ptr<CommState> state;
-  {
-    Registry& all = registry();
-    const std::shared_lock lock(all.mutex);
-    const auto found = all.entries.find(handle);
-    if (found != all.entries.end()) state = found->second.state;
+CommState::CapturedUse* CommState::use_by_capture(unsigned long long capture) {
+  for (CapturedUse& use : captured_uses) {
+    if (use.capture == capture) return &use;
   }
+  return nullptr;
+}
+
+CommState::CapturedUse& CommState::begin_capture(unsigned long long capture, cudaGraph_t graph) {
+  hold_in_graph(graph, shared_from_this());
+  CapturedUse& use = captured_uses[captures_seen++ % captured_uses.size()];
+  use.capture = capture;
+  return use;
+}
+
+void abort_comm(ncclComm_t handle) {
+  const auto state = known_comm(handle);
   if (!state) return;
   state->aborted.store(true);
-  while (state->waiting.load() > 0) std::this_thread::yield();  // their polls are short
+  while (state->waiting.load() > 0) std::this_thread::yield();  // their polls and calls are short
+}
+
+void unabort_comm(ncclComm_t handle) {
+  if (const auto state = known_comm(handle)) state->aborted.store(false);
+}
+
+StayFromAbort::StayFromAbort(CommState& comm) : comm_(comm) {
+  comm_.waiting.fetch_add(1);
+  if (!comm_.aborted.load()) return;
+  comm_.waiting.fetch_sub(1);
+  throw Error(ncclInvalidUsage, "the communicator was aborted or revoked while a call was under way");
 }
 
 }  // namespace sdp4bit

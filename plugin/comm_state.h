@@ -62,7 +62,7 @@ struct HostWords {
   DeviceCounters counters;
 };
 
-class CommState {
+class CommState : public std::enable_shared_from_this<CommState> {
  public:
   CommState(ncclComm_t handle, CommOrigin origin);
   ~CommState();
@@ -103,10 +103,20 @@ class CommState {
   ErrorSampling sampling;
   SegmentTables tables;
   GradientHealth health;
-  Event join;          // brings the streams of one group together
-  Event last_use;      // of the workspace
-  Event captured_use;  // of the workspace, by the capture `last_capture`
-  unsigned long long last_capture = 0;
+  Event join;      // brings the streams of one group together
+  Event last_use;  // of the workspace
+  /// Of the workspace, by a capture that need not have ended. More than these at a time are ordered by their
+  /// replays alone.
+  struct CapturedUse {
+    unsigned long long capture = 0;  // its id
+    Event event;
+  };
+  std::array<CapturedUse, 8> captured_uses;
+  std::size_t captures_seen = 0;
+  /// nullptr if the capture has not used this communicator yet.
+  [[nodiscard]] CapturedUse* use_by_capture(unsigned long long capture);
+  /// From then on the graph holds the state.
+  CapturedUse& begin_capture(unsigned long long capture, cudaGraph_t graph);
   std::unique_ptr<WeightState> weights;  // created when the agreement is on
 
   // Counting. Numbers are given when calls are launched.
@@ -122,8 +132,9 @@ class CommState {
   std::atomic<bool> aborted{false};
   /// A call of ours ended half done: what this rank would send next need not be what its peers expect.
   std::atomic<bool> failed{false};
-  std::atomic<int> waiting{
-      0};  // threads in a bounded wait: an abort lets them leave before NCCL frees the handle
+  /// Threads in a bounded wait or about to give NCCL the handle: an abort lets them leave before NCCL frees
+  /// it.
+  std::atomic<int> waiting{0};
 
   /// The next value for Draw::offset in this group; the engine advances the counter behind the group.
   [[nodiscard]] Draw take_draw() { return {.counter = draw_counter(), .offset = draws_in_group++}; }
@@ -150,6 +161,19 @@ class CommState {
   [[nodiscard]] LogSubject subject() const { return {static_cast<int>(rank), device}; }
 };
 
+/// While it lives an abort of another thread waits: for short calls into NCCL that never block. Throws if the
+/// abort came first, for then NCCL may have freed the handle.
+class StayFromAbort {
+ public:
+  explicit StayFromAbort(CommState& comm);
+  ~StayFromAbort() { comm_.waiting.fetch_sub(1); }
+  StayFromAbort(const StayFromAbort&) = delete;
+  StayFromAbort& operator=(const StayFromAbort&) = delete;
+
+ private:
+  CommState& comm_;
+};
+
 /// Remembers what a creating call said, until the communicator is used.
 void note_created(ncclComm_t handle, CommOrigin origin);
 /// The copy of NCCL that made a communicator; nullptr if neither its creation nor a use of it was seen.
@@ -163,5 +187,7 @@ void note_created(ncclComm_t handle, CommOrigin origin);
 int forget_comm(ncclComm_t handle);
 /// Before NCCL aborts: makes waits of other threads end, and later calls fail.
 void abort_comm(ncclComm_t handle);
+/// After NCCL refused to revoke: the communicator is as before.
+void unabort_comm(ncclComm_t handle);
 
 }  // namespace sdp4bit

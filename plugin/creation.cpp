@@ -78,9 +78,25 @@ ncclResult_t abort(ncclComm_t comm) {
   return pass(real_nccl().comm_abort, comm);
 }
 
+ncclResult_t shrink(ncclComm_t parent, int* excluded, int excluded_count, ncclComm_t* comm,
+                    ncclConfig_t* config, int flags) {
+  const ncclResult_t result = create_part(comm, origin_of_part(parent, config), real_nccl().comm_shrink,
+                                          parent, excluded, excluded_count, comm, config, flags);
+  // NCCL ended what was under way, somewhere: what this rank sends next on the parent is not what its peers
+  // expect.
+  if (flags & NCCL_SHRINK_ABORT) {
+    if (const auto state = known_comm(parent); state && state->agreement != Agreement::off)
+      state->failed.store(true);
+  }
+  return result;
+}
+
 ncclResult_t revoke(ncclComm_t comm, int flags) {
-  abort_comm(comm);
-  return pass(real_nccl().comm_revoke, comm, flags);
+  const RealNccl& real = real_nccl();
+  if (real.comm_revoke) abort_comm(comm);
+  const ncclResult_t result = pass(real.comm_revoke, comm, flags);
+  if (result == ncclInvalidArgument) unabort_comm(comm);
+  return result;
 }
 
 ncclResult_t create_operator(ncclRedOp_t* op, void* scalar, ncclDataType_t type,

@@ -42,6 +42,8 @@ ncclResult_t create(ncclComm_t* comm, const CommOrigin& origin, Function functio
 ncclResult_t create_all(ncclComm_t* comms, int count, const int* devices);
 ncclResult_t destroy(ncclComm_t comm);
 ncclResult_t abort(ncclComm_t comm);
+ncclResult_t shrink(ncclComm_t parent, int* excluded, int excluded_count, ncclComm_t* comm,
+                    ncclConfig_t* config, int flags);
 ncclResult_t revoke(ncclComm_t comm, int flags);
 ncclResult_t create_operator(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
                              ncclScalarResidence_t residence, ncclComm_t comm);

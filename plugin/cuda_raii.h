@@ -2,7 +2,8 @@
 //
 // Freeing memory makes CUDA wait for the device, and pinned memory for all of them. That never ends while a
 // peer is dead, or while one device waits for what this thread has yet to enqueue on another. So the owners
-// of memory only retire it; retired_memory.cpp has the rest.
+// of memory only retire it, and those of events too, for some go on a thread that must not call CUDA
+// (graph_hold.h); retired_memory.cpp has the rest.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,8 +26,9 @@ struct MemoryBlock {
 };
 
 void retire_memory(const MemoryBlock& block) noexcept;
+void retire_event(cudaEvent_t event) noexcept;
 /// Where the device may be waited for: before a communicator is created and after one was destroyed. Frees
-/// the device's retired memory, and lets pinned memory be used again.
+/// the device's retired memory, destroys events, and lets pinned memory be used again.
 void collect_retired_memory(int device) noexcept;
 /// A pinned block of at least that size, collected before or new.
 [[nodiscard]] cudaError_t take_pinned_memory(std::size_t bytes, MemoryBlock& block) noexcept;
@@ -58,8 +60,8 @@ class CudaBuffer {
     return *this;
   }
 
-  /// As the constructor, but an allocation that fails leaves the buffer empty and CUDA's last error as it
-  /// was.
+  /// As the constructor, but an allocation that fails leaves the buffer
+  /// empty and CUDA's last error as it was.
   [[nodiscard]] static CudaBuffer try_allocate(std::size_t bytes) noexcept {
     CudaBuffer buffer;
     const ProgramsLastError last_error;
@@ -108,7 +110,7 @@ class Event {
  public:
   Event() = default;
   ~Event() {
-    if (event_) (void)cudaEventDestroy(event_);
+    if (event_) retire_event(event_);
   }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;

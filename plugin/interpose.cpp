@@ -92,10 +92,8 @@ SDP4BIT_EXPORT ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key,
 
 SDP4BIT_EXPORT ncclResult_t ncclCommShrink(ncclComm_t parent, int* excluded, int excluded_count,
                                            ncclComm_t* comm, ncclConfig_t* config, int flags) {
-  return boundary({.address = SDP4BIT_CALLER, .comm = parent}, [&] {
-    return create_part(comm, origin_of_part(parent, config), real_nccl().comm_shrink, parent, excluded,
-                       excluded_count, comm, config, flags);
-  });
+  return boundary({.address = SDP4BIT_CALLER, .comm = parent},
+                  [&] { return shrink(parent, excluded, excluded_count, comm, config, flags); });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {

@@ -13,12 +13,16 @@
 namespace sdp4bit {
 namespace {
 
-/// The id of a stream's capture, 0 if it is not being captured.
-unsigned long long capture_of(cudaStream_t stream) {
+struct Capture {
+  unsigned long long id = 0;  // 0: the stream is not being captured
+  cudaGraph_t graph = nullptr;
+};
+
+Capture capture_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  unsigned long long id = 0;
-  check(cudaStreamGetCaptureInfo(stream, &status, &id));
-  return status == cudaStreamCaptureStatusActive ? id : 0;
+  Capture capture;
+  check(cudaStreamGetCaptureInfo(stream, &status, &capture.id, &capture.graph));
+  return status == cudaStreamCaptureStatusActive ? capture : Capture{};
 }
 
 /// Closes the group whatever happens: one that stays open would swallow the program's next calls.
@@ -68,13 +72,15 @@ std::size_t Lockstep::lane_of(PhasedCall& call) {
 void Lockstep::hand_over() {
   for (Lane& lane : lanes_) {
     const DeviceGuard device(lane.comm->device);
-    const CommState& comm = *lane.comm;
-    lane.capture = capture_of(lane.stream);
-    if (lane.capture == 0) {
+    CommState& comm = *lane.comm;
+    const Capture capture = capture_of(lane.stream);
+    lane.captured_use = nullptr;
+    if (capture.id == 0) {
       comm.last_use.make_wait(lane.stream);  // also when the handle is the same: it may be a new stream's
-    } else if (lane.capture == comm.last_capture) {
-      comm.captured_use.make_wait(lane.stream);
+    } else if ((lane.captured_use = comm.use_by_capture(capture.id))) {
+      lane.captured_use->event.make_wait(lane.stream);
     } else {
+      lane.captured_use = &comm.begin_capture(capture.id, capture.graph);
       comm.last_use.make_wait_external(lane.stream);
     }
   }
@@ -129,7 +135,9 @@ void Lockstep::run_step(int step) {
   const Range range("exchange");
   InternalGroup group;
   for (Job& job : jobs_) {
-    if (job.active && step < job.call->step_count()) job.call->exchange(job.step);
+    if (!job.active || step >= job.call->step_count()) continue;
+    const StayFromAbort stay(*lanes_[job.lane].comm);
+    job.call->exchange(job.step);
   }
   const WatchedWait watched("an exchange (the first one between two ranks waits until both have come to it)",
                             lanes_.front().comm->subject());
@@ -147,12 +155,11 @@ void Lockstep::hand_back() {
     if (comm.draws_in_group > 0)
       check(advance_draw(comm.draw_counter(), comm.draws_in_group, lane.stream, comm.counter_mirror()));
     comm.draws_in_group = 0;
-    if (lane.capture == 0) {
-      comm.last_use.record(lane.stream);
-    } else {
+    if (lane.captured_use) {
       comm.last_use.record_external(lane.stream);
-      comm.captured_use.record(lane.stream);
-      comm.last_capture = lane.capture;
+      lane.captured_use->event.record(lane.stream);
+    } else {
+      comm.last_use.record(lane.stream);
     }
   }
   for (const Job& job : jobs_) {

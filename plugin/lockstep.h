@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "plugin/comm_state.h"
 #include "plugin/phased_call.h"
 
 namespace sdp4bit {
@@ -22,8 +23,8 @@ class Lockstep {
   struct Lane {
     CommState* comm;
     cudaStream_t stream;
-    unsigned long long capture = 0;  // id of the stream's capture; 0: none
-    std::size_t used = 0;            // bytes of the workspace in this round
+    CommState::CapturedUse* captured_use = nullptr;  // of the stream's capture; nullptr: it is in none
+    std::size_t used = 0;                            // bytes of the workspace in this round
     bool full = false;
   };
   struct Job {

@@ -11,7 +11,8 @@ namespace {
 
 struct Blocks {
   std::mutex mutex;
-  std::vector<MemoryBlock> retired;   // work under way may still use them
+  std::vector<MemoryBlock> retired;  // work under way may still use them
+  std::vector<cudaEvent_t> events;
   std::vector<MemoryBlock> reusable;  // pinned: freeing it would wait for all devices, so it never is
 };
 
@@ -31,6 +32,13 @@ std::vector<MemoryBlock> take_retired(int device) {
   return taken;
 }
 
+std::vector<cudaEvent_t> take_events() {
+  std::vector<cudaEvent_t> events;
+  const std::lock_guard lock(blocks().mutex);
+  events.swap(blocks().events);
+  return events;
+}
+
 }  // namespace
 
 void retire_memory(const MemoryBlock& block) noexcept {
@@ -43,11 +51,23 @@ void retire_memory(const MemoryBlock& block) noexcept {
   }
 }
 
+void retire_event(cudaEvent_t event) noexcept {
+  Blocks& all = blocks();
+  const std::lock_guard lock(all.mutex);
+  try {
+    all.events.push_back(event);
+  } catch (const std::bad_alloc&) {
+    log_error("no host memory left: an event is never destroyed");
+  }
+}
+
 void collect_retired_memory(int device) noexcept {
   try {
     const std::vector<MemoryBlock> taken = take_retired(device);
-    if (taken.empty()) return;
-    const RelaxedCapture relaxed;  // another thread may be capturing
+    const std::vector<cudaEvent_t> events = take_events();
+    if (taken.empty() && events.empty()) return;
+    const RelaxedCapture relaxed;                                          // another thread may be capturing
+    for (const cudaEvent_t event : events) (void)cudaEventDestroy(event);  // waits for nothing
     bool idle = false;
     for (const MemoryBlock& block : taken) {
       if (block.kind != MemoryKind::device) continue;

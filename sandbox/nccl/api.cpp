@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "sandbox/nccl/communicator.h"
 #include "sandbox/nccl/group.h"
@@ -19,6 +20,7 @@ namespace {
 struct Handles {
   std::mutex mutex;
   std::map<ncclComm_t, std::shared_ptr<Communicator>> alive;
+  std::vector<ncclComm_t> unused;
   std::string last_error;
 };
 
@@ -31,7 +33,11 @@ Handles& handles() {
 
 ncclComm_t register_communicator(std::shared_ptr<Communicator> communicator) {
   const std::lock_guard lock(handles().mutex);
-  auto* const handle = new ncclComm;
+  // The last one given back comes first: programs that meet an old address again should do so here.
+  auto& unused = handles().unused;
+  if (unused.empty()) unused.push_back(new ncclComm);
+  const ncclComm_t handle = unused.back();
+  unused.pop_back();
   handles().alive[handle] = std::move(communicator);
   return handle;
 }
@@ -43,7 +49,7 @@ void forget_communicator(ncclComm_t handle) {
   if (found == handles().alive.end()) return;
   last = std::move(found->second);
   handles().alive.erase(found);
-  delete handle;
+  handles().unused.push_back(handle);
 }
 
 std::shared_ptr<Communicator> find_communicator(ncclComm_t handle) {

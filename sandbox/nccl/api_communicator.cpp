@@ -94,6 +94,7 @@ std::vector<int> all_ranks(int ranks) {
 
 // Takes the communicator from the program.
 void remove(ncclComm_t handle, const std::shared_ptr<Communicator>& communicator, Presence how) {
+  communicator->await_graphs();
   if (communicator->joined()) keep_traffic_of(*communicator);
   communicator->leave(how);
   forget_communicator(handle);
@@ -215,7 +216,10 @@ SANDBOX_NCCL_ENTRY(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
     communicator->finalized = true;
     if (!communicator->configuration().blocking) communicator->set_state(ncclInProgress);
     Communicator* const raw = communicator.get();
-    return submit(Job{communicator, nullptr, [raw] { raw->drain(); }});
+    return submit(Job{communicator, nullptr, [raw] {
+                        raw->drain();
+                        raw->await_graphs();
+                      }});
   });
 }
 

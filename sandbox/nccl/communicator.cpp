@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -198,6 +199,15 @@ void Communicator::resolve_op(Operation& operation, ncclRedOp_t op, ncclDataType
 void Communicator::drain() {
   std::unique_lock lock(pending_mutex_);
   pending_changed_.wait(lock, [this] { return pending_ == 0; });
+}
+
+void Communicator::await_graphs() {
+  std::unique_lock lock(pending_mutex_);
+  const auto limit = std::chrono::duration<double>(settings().timeout);
+  const bool gone = pending_changed_.wait_for(lock, limit, [this] { return captured_ == 0; });
+  require(gone, ncclInternalError,
+          text("%d captured groups of the communicator are in graphs that live: NCCL would wait for ever",
+               captured_));
 }
 
 void Communicator::abort() {

@@ -64,6 +64,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void launch(std::vector<Operation> operations);
   // Returns when no launched work is left. Captured work does not count.
   void drain();
+  // Returns when no graph is left that holds captured work: the real library waits for them before it lets a
+  // communicator go, also after an abort. Throws Failure where it would wait for ever.
+  void await_graphs();
   // Ends running and queued work without an error.
   void abort();
   // Releases what belongs to CUDA, and leaves the segment.
@@ -126,7 +129,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   uint64_t collectives_ = 0;  // executed so far; guarded by execution_mutex_
   std::mutex pending_mutex_;
   std::condition_variable pending_changed_;
-  int pending_ = 0;
+  int pending_ = 0;   // launched
+  int captured_ = 0;  // held by graphs
 };
 
 // Makes a device current for a scope.

@@ -139,17 +139,18 @@ void Communicator::launch(std::vector<Operation> operations) {
   batch.operations = std::move(operations);
   batch.captured = capture.active;
   const std::string name = std::string("nccl") + name_of(batch.operations.front().signature.function);
-  if (!batch.captured) {
+  int& count = batch.captured ? captured_ : pending_;
+  {
     const std::lock_guard pending(pending_mutex_);
-    ++pending_;
+    ++count;
   }
   const cudaError_t error = sandboxStreamEnqueue(main, name.c_str(), run_item, item.get(), release_item);
   if (error == cudaSuccess) {
     item.release();  // NOLINT(bugprone-unused-return-value): release_item owns it now
   } else {
-    if (!batch.captured) {
+    {
       const std::lock_guard pending(pending_mutex_);
-      --pending_;
+      --count;
     }
     check(error, "sandboxStreamEnqueue");
   }
@@ -212,8 +213,7 @@ cudaError_t Communicator::execute(Batch& batch) {
 }
 
 void Communicator::batch_released(const Batch& batch) {
-  if (batch.captured) return;
-  if (!batch.ran && !endpoint_->aborted()) {
+  if (!batch.captured && !batch.ran && !endpoint_->aborted()) {
     const cudaError_t error = sandboxStickyError(device_);
     if (error != cudaSuccess) {
       endpoint_->fail(Failure{ncclUnhandledCudaError, endpoint_->label() + ": the device failed before " +
@@ -222,7 +222,7 @@ void Communicator::batch_released(const Batch& batch) {
     }
   }
   const std::lock_guard lock(pending_mutex_);
-  --pending_;
+  --(batch.captured ? captured_ : pending_);
   pending_changed_.notify_all();
 }
 

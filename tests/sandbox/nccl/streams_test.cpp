@@ -1,4 +1,5 @@
 // Order on streams, groups, capture and replay.
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -233,6 +234,34 @@ TEST_CASE("A call that is captured before any other keeps its order with eager c
       stream.wait();
     }
     expect(data.values<int>() == std::vector<int>(10, 2), "the largest, then the sum");
+  });
+}
+
+TEST_CASE("A communicator is not let go while a graph holds a call on it") {
+  cluster::run_threads(2, [](const Rank& self) {
+    const Stream stream;
+    const Buffer data = Buffer::of(std::vector<int64_t>(kCount, 1));
+    ncclComm_t child = nullptr;
+    check(ncclCommSplit(self.comm, 0, self.rank, &child, nullptr));
+    check(ncclAllReduce(data.data(), data.data(), kCount, ncclInt64, ncclSum, child, stream));
+    stream.wait();
+    cudaGraph_t captured = nullptr;
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    check(ncclAllReduce(data.data(), data.data(), kCount, ncclInt64, ncclSum, child, stream));
+    check(cudaStreamEndCapture(stream, &captured));
+    std::atomic<bool> gone{false};
+    std::thread destroyer;
+    {
+      const Graph graph(captured);
+      destroyer = std::thread([&] { gone = ncclCommDestroy(child) == ncclSuccess; });
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      graph.launch(stream);
+      stream.wait();
+      expect(!gone, "the graph lives");
+    }
+    destroyer.join();
+    expect(gone, "destroyed with the graph");
+    expect(data.values<int64_t>() == std::vector<int64_t>(kCount, 4), "the replay ran");
   });
 }
 
