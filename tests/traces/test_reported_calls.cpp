@@ -259,7 +259,7 @@ TEST_CASE("BugCase.AStepWithNanLeavesNoTrace", "[G9][G10]") {
     for (int version = 0; version < 22; ++version) {
       program.store_gradients(gradients.data(), kCount, 0, version);
       const bool bad = version == kBad && rank.rank == 2;
-      if (bad) check(cudaMemset(gradients.data(), 0xff, gradients.bytes()));
+      if (bad) check(cudaMemsetAsync(gradients.data(), 0xff, gradients.bytes(), rank.stream));
       program.reduce("gradients", gradients.data(), shard.data(), kCount);
       if (version == kBad) {
         float first = 0;
@@ -269,7 +269,7 @@ TEST_CASE("BugCase.AStepWithNanLeavesNoTrace", "[G9][G10]") {
         program.check_gradients(shard.data(), kCount, 0, version, 1.0);
       }
       program.store_weights(weights.data() + own(program) * 2, kCount, 0, version);
-      if (bad) check(cudaMemset(weights.data() + own(program) * 2, 0xff, kCount * 2));
+      if (bad) check(cudaMemsetAsync(weights.data() + own(program) * 2, 0xff, kCount * 2, rank.stream));
       program.gather("weights", weights.data() + own(program) * 2, weights.data(), kCount);
       // The next differences are whole weights, and a native round follows.
       const double bound = version <= kBad + 1 ? kJumpError : kJumpError / 14 + kDifferenceError;
