@@ -146,10 +146,10 @@ void zero(void* pointer, std::size_t bytes) {
 }
 
 template <typename Done>
-void poll(CommState& comm, const char* what, Done done) {
+void poll(CommState& comm, const char* what, Done done, std::uint64_t call = 0) {
   constexpr auto kLongest = std::chrono::minutes(30);  // longer than any framework's own timeout
   const auto start = std::chrono::steady_clock::now();
-  const WatchedWait watched(what, comm.subject());
+  const WatchedWait watched(what, comm.subject(), call);
   for (unsigned round = 0;; ++round) {
     ncclResult_t state = ncclSuccess;
     {
@@ -213,6 +213,7 @@ PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
   Handshake& handshake = *comm.handshake;
   handshake.device = DeviceBuffer(kRecord * (1 + comm.ranks));
   handshake.host = PinnedBuffer(kRecord * (1 + comm.ranks));
+  if (options.check && comm.blocking) handshake.vote = std::make_unique<CheckVote>(comm);
   if (comm.workspace) {
     zero(comm.words.data(), comm.words.bytes());
     zero(comm.health.memory().data(), comm.health.memory().bytes());
@@ -239,6 +240,10 @@ void read_handshake(CommState& comm) {
     comm.native_shards[static_cast<std::size_t>(collective)] = native_shards(collective, comm.topology);
   }
   const Verdict verdict = judge(records, comm.topology, config());
+  if (verdict.checks) {
+    comm.vote = std::move(handshake->vote);
+    comm.vote->begin_after(comm.calls_before_group);
+  }
   comm.stats.agreed(verdict.agreement, comm.topology.node_count, verdict.reason);
   if (verdict.agreement == Agreement::on) {
     comm.noise = {.seed = config().seed,
@@ -268,9 +273,10 @@ PhasedCall* start_connecting(CommState& comm, cudaStream_t stream) {
   return comm.connecting.get();
 }
 
-void wait_bounded(CommState& comm, const Event& event, const char* what) {
+void wait_bounded(CommState& comm, const Event& event, const char* what, std::uint64_t call) {
   if (!event.recorded()) throw Error(ncclInternalError, std::string(what) + " was never begun");
-  poll(comm, what, [&](ncclResult_t) { return event.finished(); });
+  poll(
+      comm, what, [&](ncclResult_t) { return event.finished(); }, call);
 }
 
 void wait_bounded(CommState& comm, const std::function<bool()>& reached, const char* what) {

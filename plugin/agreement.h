@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "plugin/check_vote.h"
 #include "plugin/comm_state.h"
 #include "plugin/cuda_raii.h"
 #include "plugin/phased_call.h"
@@ -18,6 +19,7 @@ struct Handshake {
   PinnedBuffer host;    // likewise
   Event arrived;
   std::unique_ptr<PhasedCall> call;
+  std::unique_ptr<CheckVote> vote;  // for the communicator, if all ranks check
 };
 
 /// At the end of the communicator's first group: allocates what an agreement would need. The call returned
@@ -31,8 +33,8 @@ void read_handshake(CommState& comm);
 [[nodiscard]] PhasedCall* start_connecting(CommState& comm, cudaStream_t stream);
 
 /// Sleeps until the event is reached. Throws when the communicator failed or was aborted, or after a very
-/// long time.
-void wait_bounded(CommState& comm, const Event& event, const char* what);
+/// long time. `call`: its number, for the watchdog; 0: none.
+void wait_bounded(CommState& comm, const Event& event, const char* what, std::uint64_t call = 0);
 /// The same for what a kernel writes to pinned memory.
 void wait_bounded(CommState& comm, const std::function<bool()>& reached, const char* what);
 /// Sleeps until a communicator that does not block is ready.

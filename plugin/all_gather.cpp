@@ -209,6 +209,11 @@ GatherKind WeightState::decide(const AllGatherArgs& call, std::uint64_t epoch) {
   return impl_->without_ledger(call.count, type);
 }
 
+ClassStanding WeightState::standing(const AllGatherArgs& call) const {
+  const GatherClass* const gathers = impl_->find(call.count, element_type(call.type).value());
+  return gathers ? gathers->standing() : ClassStanding{};
+}
+
 PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std::uint64_t epoch) {
   impl_->begin_group(epoch);
   const ElementType type = element_type(call.type).value();

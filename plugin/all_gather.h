@@ -29,6 +29,13 @@ enum class GatherKind : std::uint8_t {
   difference,         // ours
 };
 
+/// Where a class stands: the same on every rank.
+struct ClassStanding {
+  std::uint32_t number = 0;  // from 1; 0: no class yet
+  std::uint32_t slots = 0;
+  std::uint32_t stage = 0;
+};
+
 /// The weights' side of one communicator: created when its agreement is on, destroyed with it.
 ///
 /// The group engine asks decide() at the call, passes the call on unless it is a difference, and behind the
@@ -44,6 +51,8 @@ class WeightState {
   [[nodiscard]] GatherKind decide(const AllGatherArgs& call, std::uint64_t epoch);
   /// Gives the call its number. What has to run now (owned here, valid until the next group), or nullptr.
   [[nodiscard]] PhasedCall* enroll(const AllGatherArgs& call, GatherKind kind, std::uint64_t epoch);
+  /// Of the class that the call belongs to.
+  [[nodiscard]] ClassStanding standing(const AllGatherArgs& call) const;
 
  private:
   struct Impl;

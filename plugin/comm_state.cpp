@@ -9,6 +9,7 @@
 
 #include "plugin/agreement.h"
 #include "plugin/all_gather.h"
+#include "plugin/check_vote.h"
 #include "plugin/graph_hold.h"
 #include "plugin/real_nccl.h"
 #include "plugin/stats_files.h"

@@ -30,6 +30,7 @@
 namespace sdp4bit {
 
 class WeightState;  // all_gather.h
+class CheckVote;    // check_vote.h
 struct Handshake;   // agreement.h
 struct RealNccl;    // real_nccl.h
 
@@ -117,6 +118,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] CapturedUse* use_by_capture(unsigned long long capture);
   /// From then on the graph holds the state.
   CapturedUse& begin_capture(unsigned long long capture, cudaGraph_t graph);
+  std::unique_ptr<CheckVote> vote;       // created with the agreement if all ranks check their calls
   std::unique_ptr<WeightState> weights;  // created when the agreement is on
 
   // Counting. Numbers are given when calls are launched.

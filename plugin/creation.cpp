@@ -120,6 +120,7 @@ ncclResult_t destroy_operator(ncclRedOp_t op, ncclComm_t comm) {
   if (const auto state = find_comm(comm)) {
     std::erase_if(state->operators, [&](const CommState::Operator& known) { return known.handle == op; });
   }
+  if (Group::is_open(real_nccl()) && Group::current().destroys_at_end(op, comm)) return ncclSuccess;
   return pass(real_nccl().red_op_destroy, op, comm);
 }
 

@@ -32,6 +32,9 @@ class GatherClass {
   [[nodiscard]] bool holds(std::size_t count, ElementType type) const {
     return shape_.count == count && shape_.type == type;
   }
+  [[nodiscard]] ClassStanding standing() const {
+    return {number_ + 1, machine_.slots(), static_cast<std::uint32_t>(machine_.stage())};
+  }
   [[nodiscard]] WeightStage stage() const { return machine_.stage(); }
   [[nodiscard]] const Ledger& ledger() const { return ledger_; }
 

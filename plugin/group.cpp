@@ -1,12 +1,15 @@
 // What happens at a call, and what waits for the outermost GroupEnd.
 #include "plugin/group.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <utility>
 
 #include "plugin/agreement.h"
 #include "plugin/boundary.h"
+#include "plugin/call_description.h"
+#include "plugin/check_vote.h"
 #include "plugin/log.h"
 #include "plugin/real_nccl.h"
 #include "plugin/watchdog.h"
@@ -112,17 +115,10 @@ ncclResult_t Group::simulate_end(ncclSimInfo_t* info) {
   for (const Recorded& call : calls_) {
     count_call(*call.comm->stats, call.collective, Reason::simulated, 0, 0);
     if (depth_ != 1 || refused(result)) continue;
-    if (call.collective == Collective::reduce_scatter && call.reason == Reason::compressed) {
-      const ReduceScatterArgs& args = call.reduce_scatter;
-      // A user's operator may be gone by now; a sum takes as long.
-      const ncclRedOp_t op = args.kind == OpKind::pre_mul_sum ? ncclSum : args.op;
-      result = real.reduce_scatter(args.send, args.receive, args.count, args.type, op, call.comm->handle,
-                                   args.stream);
-    } else if (call.collective == Collective::all_gather && call.gather == GatherKind::difference) {
-      const AllGatherArgs& args = call.all_gather;
-      result =
-          real.all_gather(args.send, args.receive, args.count, args.type, call.comm->handle, args.stream);
-    }
+    if (call.reason != Reason::compressed && !call.voted) continue;
+    // A user's operator may be gone by now; a sum takes as long.
+    const ReduceScatterArgs& args = call.reduce_scatter;
+    result = pass_on(call, args.kind == OpKind::pre_mul_sum ? ncclSum : args.op);
   }
   if (depth_ > 0) --depth_;
   const ncclResult_t ended = real.group_simulate_end(info);
@@ -252,15 +248,29 @@ ncclResult_t Group::take(Recorded call, const CallFacts& facts, const PassOn& pa
   log_trace("%s of %zu elements, type %d: %s", collective_name(call.collective), facts.count,
             static_cast<int>(facts.type), reason_name(call.reason));
   call.counts = facts.count > 0 && !facts.capturing && call.comm->ranks > 1;
-  const bool keep = call.counts || ours;
+  call.voted = call.comm->vote && !facts.capturing;
+  any_voted_ = any_voted_ || call.voted;
+  const bool waits = ours || call.voted;  // for the end of the group
+  const bool keep = call.counts || waits;
   if (!keep) count(call);
   if (depth_ == 0) {
     if (keep) calls_.push_back(std::move(call));
-    return finish_outermost([&] { return ours ? ncclSuccess : pass_on(); });
+    return finish_outermost([&] { return waits ? ncclSuccess : pass_on(); });
   }
-  const ncclResult_t result = ours ? ncclSuccess : pass_on();
+  const ncclResult_t result = waits ? ncclSuccess : pass_on();
   if (keep && !refused(result)) calls_.push_back(std::move(call));
   return result;
+}
+
+ncclResult_t Group::pass_on(const Recorded& call, ncclRedOp_t op) {
+  if (call.collective == Collective::reduce_scatter) {
+    const ReduceScatterArgs& args = call.reduce_scatter;
+    return real_nccl().reduce_scatter(args.send, args.receive, args.count, args.type, op, call.comm->handle,
+                                      args.stream);
+  }
+  const AllGatherArgs& args = call.all_gather;
+  return real_nccl().all_gather(args.send, args.receive, args.count, args.type, call.comm->handle,
+                                args.stream);
 }
 
 void Group::count(const Recorded& call) {
@@ -288,6 +298,11 @@ ncclResult_t Group::finish_outermost(const EndNatives& end_natives) {
         "a call of this group failed before its end (the log names it): nothing of the group is compressed");
   }
   try {
+    if (any_voted_) {
+      vote();
+      const ncclResult_t passed_on = pass_on_voted();
+      if (refused(passed_on)) return passed_on;
+    }
     launch(result == ncclInProgress);
   } catch (...) {
     fail_all();
@@ -303,6 +318,83 @@ void Group::fail_all() {
   }
 }
 
+/// Votes of one communicator go one after the other, each in a group of NCCL of its own: then they meet also
+/// where ranks group their calls differently. Those of several communicators go together, as they must where
+/// one thread has several ranks.
+void Group::vote() {
+  const RelaxedCapture relaxed;
+  std::vector<CallDescription> described(calls_.size());
+  std::uint32_t rounds = 0;
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    if (!calls_[i].voted) continue;
+    calls_[i].comm->check_usable();
+    described[i] = describe(calls_[i]);
+    described[i].in_group = 0;
+    for (std::size_t j = 0; j < calls_.size(); ++j) {
+      if (!calls_[j].voted || calls_[j].comm != calls_[i].comm) continue;
+      ++described[i].in_group;
+      described[i].place += j < i;
+    }
+    rounds = std::max(rounds, described[i].in_group);
+  }
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    phased_.clear();
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      if (!calls_[i].voted || described[i].place != round) continue;
+      CheckVote& vote = *calls_[i].comm->vote;
+      vote.set(described[i], calls_[i].stream());
+      phased_.push_back(&vote);
+    }
+    lockstep_.run(phased_);
+    for (PhasedCall* const vote : phased_) static_cast<CheckVote*>(vote)->read();
+  }
+}
+
+CallDescription Group::describe(const Recorded& call) {
+  CallDescription description{.collective = static_cast<std::uint32_t>(call.collective),
+                              .reason = static_cast<std::uint32_t>(call.reason),
+                              .gather = static_cast<std::uint32_t>(call.gather)};
+  if (call.collective == Collective::reduce_scatter) {
+    description.count = call.reduce_scatter.count;
+    description.type = static_cast<std::uint32_t>(call.reduce_scatter.type);
+    description.op = described_op(call.reduce_scatter.op);
+    return description;
+  }
+  description.count = call.all_gather.count;
+  description.type = static_cast<std::uint32_t>(call.all_gather.type);
+  if (call.tracked) {
+    const ClassStanding standing = call.comm->weights->standing(call.all_gather);
+    description.weight_class = standing.number;
+    description.slots = standing.slots;
+    description.stage = standing.stage;
+  }
+  return description;
+}
+
+/// Native calls that waited for the votes, in the program's order.
+ncclResult_t Group::pass_on_voted() {
+  const RealNccl& real = real_nccl();
+  const InsideNccl inside;
+  const WatchedWait watched("a native call of a group, in NCCL: some rank has not come to it", {});
+  if (const ncclResult_t started = real.group_start(); refused(started)) return started;
+  ncclResult_t result = ncclSuccess;
+  for (const Recorded& call : calls_) {
+    if (call.voted && call.reason != Reason::compressed && !refused(result))
+      result = pass_on(call, call.reduce_scatter.op);
+  }
+  const ncclResult_t ended = real.group_end();
+  return refused(result) ? result : ended;
+}
+
+bool Group::destroys_at_end(ncclRedOp_t op, ncclComm_t comm) {
+  const bool needed = std::any_of(calls_.begin(), calls_.end(), [&](const Recorded& call) {
+    return call.voted && call.collective == Collective::reduce_scatter && call.reduce_scatter.op == op &&
+           call.comm->handle == comm;
+  });
+  if (needed) destroyed_.push_back({op, comm});
+  return needed;
+}
+
 void Group::launch(bool in_progress) {
   if (calls_.empty()) return;
   const LogScope scope(calls_.front().comm->subject());
@@ -312,8 +404,7 @@ void Group::launch(bool in_progress) {
     CommState& comm = *call.comm;
     const DeviceGuard device(comm.device);
     count(call);
-    const cudaStream_t stream =
-        call.collective == Collective::reduce_scatter ? call.reduce_scatter.stream : call.all_gather.stream;
+    const cudaStream_t stream = call.stream();
     if (call.counts && comm.calls_launched++ == 0) {
       if (in_progress) {
         comm.blocking = false;  // also of a communicator whose creation we did not see
@@ -363,6 +454,12 @@ Group::Clearing::~Clearing() {
   if (!outermost_) return;
   for (const Recorded& call : group_.calls_) call.comm->draws_in_group = 0;
   group_.calls_.clear();
+  for (const Destroyed& destroyed : group_.destroyed_) {
+    const InsideNccl inside;
+    (void)real_nccl().red_op_destroy(destroyed.op, destroyed.comm);
+  }
+  group_.destroyed_.clear();
+  group_.any_voted_ = false;
   group_.created_.clear();
   for (std::size_t i = 0; i < group_.gradient_calls_used_; ++i) group_.gradient_calls_[i].clear();
   group_.gradient_calls_used_ = 0;

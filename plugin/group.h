@@ -1,5 +1,5 @@
 // Outermost groups: calls are recorded, native ones passed on at once, ours run in lockstep when the group
-// ends.
+// ends. Where ranks compare their calls (SDP4BIT_CHECK=1), all of them wait for the end and the votes.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plugin/all_gather.h"
+#include "plugin/call_description.h"
 #include "plugin/comm_state.h"
 #include "plugin/lockstep.h"
 #include "plugin/phased_call.h"
@@ -38,6 +39,9 @@ class Group {
                           ncclComm_t comm, cudaStream_t stream);
   /// A communicator whose handle NCCL writes at the latest when the group ends.
   void note_created_at_end(ncclComm_t* handle, const CommOrigin& origin);
+  /// An operator that the program destroys in the open group though a native call that waits for the votes
+  /// needs it: true, and it is destroyed behind that call.
+  [[nodiscard]] bool destroys_at_end(ncclRedOp_t op, ncclComm_t comm);
 
  private:
   /// A call of this group that was not refused.
@@ -51,6 +55,15 @@ class Group {
     GatherKind gather = GatherKind::native;
     bool looked_after = false;  // a ReduceScatter whose health is watched
     bool tracked = false;       // ... that the weights' side has decided on
+    bool voted = false;         // compared by all ranks before it is made; until then also a native one waits
+
+    [[nodiscard]] cudaStream_t stream() const {
+      return collective == Collective::reduce_scatter ? reduce_scatter.stream : all_gather.stream;
+    }
+  };
+  struct Destroyed {
+    ncclRedOp_t op;
+    ncclComm_t comm;
   };
   struct Created {
     ncclComm_t* handle;
@@ -77,7 +90,12 @@ class Group {
   ncclResult_t take(Recorded call, const CallFacts& facts, const PassOn& pass_on);
   template <typename EndNatives>
   ncclResult_t finish_outermost(const EndNatives& end_natives);
+  /// With this operator, where it is a ReduceScatter.
+  static ncclResult_t pass_on(const Recorded& call, ncclRedOp_t op);
   static void count(const Recorded& call);
+  static CallDescription describe(const Recorded& call);
+  void vote();
+  ncclResult_t pass_on_voted();
   void launch(bool in_progress);
   void fail_all();
 
@@ -87,7 +105,9 @@ class Group {
   std::uint64_t epoch_ = 0;           // of the open outermost group; 0: no call of ours came yet
   ncclResult_t error_ = ncclSuccess;  // of a call of ours that failed in the open group
   std::vector<Recorded> calls_;
+  bool any_voted_ = false;
   std::vector<Created> created_;
+  std::vector<Destroyed> destroyed_;
   std::vector<PhasedCall*> phased_;
   std::deque<ReduceScatterCall> gradient_calls_;  // reused: no allocation once warm
   std::size_t gradient_calls_used_ = 0;

@@ -126,6 +126,7 @@ Verdict judge(std::span<const HandshakeRecord> records, const Topology& topology
     verdict.abort = abort_wanted;
     return verdict;
   }
+  verdict.checks = config.check && all_have(records, Bits::blocking);
   if (rank_without(records, Bits::enabled) >= 0) {
     verdict.reason = "SDP4BIT_ENABLE=0";
     verdict.worth_a_line = false;

@@ -57,6 +57,7 @@ struct Verdict {
   bool abort = false;             // SDP4BIT_ON_MISMATCH=abort, and ranks differ
   bool gradients_native = false;  // some rank's framework leaves garbage in their padding
   bool job_ranks_differ = false;  // usable as a key of the noise
+  bool checks = false;            // SDP4BIT_CHECK=1, whether anything is compressed or not
   Carried carried;                // as hinted by all ranks, else everything
 };
 

@@ -7,6 +7,7 @@
 //                weight_class.cpp (the kind of a call), ledger.cpp (what was sent before), weight_layout.cpp
 //   both         phased_call.h, run by lockstep.cpp; kernels are behind kernels/launch.h and launch_weight.h
 //   agreement    handshake.cpp (what ranks say, and the verdict), agreement.cpp (how they hear it), topology.cpp
+//   checking     call_description.cpp (what ranks compare), check_vote.cpp (how)
 //   state        comm_state.cpp (a communicator's), creation.cpp (where it came from), cuda_raii.h (its memory)
 //   NCCL itself  real_nccl.cpp (its copies), route.cpp (which copy a call is for), loaded_object.cpp (ELF)
 //   coming late  late_binding.cpp (takes calls that are bound already), doors/ (what NCCL loads)

@@ -323,6 +323,11 @@ const std::array kTable{
     row<&Config::workspace, parse_workspace, print_bytes>(
         "SDP4BIT_WORKSPACE", "bytes, with K, M or G; a multiple of 256, at least 4K", kWire,
         "device memory for the messages of a communicator"),
+    row<&Config::check, parse_switch, print_switch>(
+        "SDP4BIT_CHECK", "0, 1", kWire,
+        "1: before each call all ranks compare it, native ones too, and a difference is an error that names "
+        "the "
+        "call, the ranks and both values; for finding programs whose ranks call differently; the host waits"),
     words<&Config::on_mismatch, kOnMismatch>("SDP4BIT_ON_MISMATCH", "native, abort", kWire,
                                              "what follows when ranks differ in a variable"),
     row<&Config::gradients_padded, parse_switch, print_switch>(

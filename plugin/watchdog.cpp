@@ -24,6 +24,7 @@ struct Slot {
   std::atomic<bool> taken{false};
   std::atomic<std::int64_t> since{0};  // 0: not waiting
   std::atomic<const char*> what{nullptr};
+  std::atomic<std::uint64_t> call{0};
   std::atomic<int> rank{-1}, device{-1};
   std::atomic<bool> said{false};
 };
@@ -36,19 +37,26 @@ void look(std::int64_t limit) {
     const std::int64_t since = slot.since.load(std::memory_order_acquire);
     if (since == 0 || now_seconds() - since < limit || slot.said.exchange(true)) continue;
     const LogScope scope({slot.rank.load(), slot.device.load()});
-    log_warn("waiting for %lld s: %s", static_cast<long long>(now_seconds() - since), slot.what.load());
+    const auto seconds = static_cast<long long>(now_seconds() - since);
+    const auto call = static_cast<unsigned long long>(slot.call.load());
+    if (call > 0) {
+      log_warn("waiting for %lld s at call %llu: %s", seconds, call, slot.what.load());
+    } else {
+      log_warn("waiting for %lld s: %s", seconds, slot.what.load());
+    }
   }
 }
 
 }  // namespace
 
-WatchedWait::WatchedWait(const char* what, LogSubject subject) noexcept : slot_(-1) {
+WatchedWait::WatchedWait(const char* what, LogSubject subject, std::uint64_t call) noexcept : slot_(-1) {
   for (std::size_t i = 0; i < slots.size() && slot_ < 0; ++i) {
     if (!slots[i].taken.exchange(true)) slot_ = static_cast<int>(i);
   }
   if (slot_ < 0) return;
   Slot& slot = slots[static_cast<std::size_t>(slot_)];
   slot.what.store(what);
+  slot.call.store(call);
   slot.rank.store(subject.rank);
   slot.device.store(subject.device);
   slot.said.store(false);
