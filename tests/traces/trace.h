@@ -14,7 +14,7 @@
 
 #include "catch.h"
 #include "cluster.h"
-#include "statistics.h"
+#include "tests/collectives/statistics/statistics.h"
 
 namespace sdp4bit::test {
 
