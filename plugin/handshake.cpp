@@ -59,6 +59,19 @@ std::string find_difference(std::span<const HandshakeRecord> records) {
   return {};
 }
 
+/// Words are what stands between characters that are neither letters nor digits.
+bool has_any_word(const std::string& text, std::span<const char* const> words) {
+  const auto inside = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (auto first = text.begin(); first != text.end();) {
+    const auto end = std::find_if_not(first, text.end(), inside);
+    const std::string word(first, end);
+    if (std::any_of(words.begin(), words.end(), [&](const char* wanted) { return word == wanted; }))
+      return true;
+    first = std::find_if(end, text.end(), inside);
+  }
+  return false;
+}
+
 /// The first rank whose record lacks a bit, -1 if none does.
 std::int64_t rank_without(std::span<const HandshakeRecord> records, std::uint32_t bit) {
   for (std::size_t rank = 0; rank < records.size(); ++rank) {
@@ -106,10 +119,16 @@ bool selected_by_identity(const CommSelection& selection, const CommIdentity& co
   if (!selection.automatic) return true;
 
   constexpr std::array kOther{"tensor", "sequence", "context", "expert_model", "pipeline", "model_parallel"};
-  constexpr std::array kData{"data_parallel", "data-parallel", "default_pg", "fsdp", "dp_"};
+  constexpr std::array kData{"data_parallel", "data-parallel", "default_pg", "fsdp"};
+  // Dimensions of PyTorch's device meshes: "mesh_tp", "mesh_dp_shard". Data parallelism is often laid over
+  // those of contexts and experts ("dp_shard_cp"), never over the others.
+  constexpr std::array kOtherWords{"tp", "sp", "pp", "etp"};
+  constexpr std::array kDataWords{"dp", "ddp"};
+  constexpr std::array kSharedWords{"cp", "ep"};
   const std::string name = lower(comm.name);
-  if (contains_any(name, kOther)) return false;
-  if (contains_any(name, kData)) return true;
+  if (contains_any(name, kOther) || has_any_word(name, kOtherWords)) return false;
+  if (contains_any(name, kData) || has_any_word(name, kDataWords)) return true;
+  if (has_any_word(name, kSharedWords)) return false;
   if (comm.job_size > 0) return comm.ranks == static_cast<std::uint64_t>(comm.job_size);
   return !comm.part;  // no launcher says how large the job is: take what was not split off
 }

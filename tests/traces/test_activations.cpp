@@ -54,7 +54,7 @@ TEST_CASE("Trace.SequenceParallelismInANodeBesideDataParallelism", "[J9]") {
 
 TEST_CASE("Trace.SequenceParallelismBetweenNodesIsToldByItsName") {
   (void)run_trace(even_nodes(2, 1), job_of(2), [](RankContext& rank) {
-    for (const char* name : {"TENSOR_MODEL_PARALLEL_GROUP:3", "CONTEXT_PARALLEL_GROUP:4"}) {
+    for (const char* name : {"TENSOR_MODEL_PARALLEL_GROUP:3", "CONTEXT_PARALLEL_GROUP:4", "mesh_tp:5"}) {
       const ncclComm_t tensor = split(rank, 0, name);  // all ranks of the job, and yet no gradients
       {
         Program model(rank, tensor);

@@ -141,6 +141,13 @@ TEST_CASE("Handshake.NamesAndSizesTellDataParallelCommunicators") {
   CHECK_FALSE(taken("TENSOR_AND_DATA_PARALLEL_GROUP", 8, 16));
   CHECK_FALSE(taken("CONTEXT_PARALLEL_GROUP", 8, 16));
   CHECK_FALSE(taken("PIPELINE_MODEL_PARALLEL_GROUP", 8, 16));
+  for (const char* name :
+       {"mesh_dp", "mesh_dp_shard:7", "mesh_dp_shard_cp", "mesh_dp_shard_mod_ep", "mesh_fsdp"})
+    CHECK(taken(name, 4, 16));
+  for (const char* name : {"mesh_tp", "mesh_tp:7", "mesh_dp_tp", "mesh_cp", "mesh_ep", "mesh_pp", "mesh_etp"})
+    CHECK_FALSE(taken(name, 16, 16));
+  CHECK_FALSE(taken("mesh_http", 4, 16));
+  CHECK(taken("mesh_http", 16, 16));
   CHECK_FALSE(taken("", 8, 16));
   CHECK(taken("", 16, 16));
   CHECK(taken("", 8, -1, false));
