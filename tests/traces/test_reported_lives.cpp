@@ -45,6 +45,19 @@ TEST_CASE("BugCase.AChildStartsWithNothing", "[C7][E13]") {
   });
 }
 
+TEST_CASE("BugCase.AFailedSplitLeavesTheParentAlone", "[C4]") {
+  (void)run_trace(even_nodes(2, 2), kAll, [](RankContext& rank) {
+    Program parent(rank);
+    const DeviceBytes buffer(Bytes(4 * kCount * 2));
+    train(parent, buffer, 0, 13, kDifferenceError);
+    expect(ncclCommSplit(rank.comm, 0, rank.rank, nullptr, nullptr) != ncclSuccess, "nowhere to put it");
+    ncclComm_t child = rank.comm;
+    expect(ncclCommSplit(rank.comm, -7, rank.rank, &child, nullptr) != ncclSuccess, "a color that is none");
+    train(parent, buffer, 13, 16, kDifferenceError);
+    parent.expect_verdicts("weights", "11 native, 5 compressed");
+  });
+}
+
 TEST_CASE("BugCase.SurvivorsOfAShrinkStartAnew", "[C12]") {
   const auto outcomes =
       run_cluster({.node_of = even_nodes(4, 1),
