@@ -1,6 +1,8 @@
 // Slots of atomics, and the thread that looks at them once a second.
 #include "plugin/watchdog.h"
 
+#include <time.h>
+
 #include <csignal>
 
 #include <array>
@@ -15,9 +17,11 @@
 namespace sdp4bit {
 namespace {
 
+/// By a clock that is cheap to read; 0 means "not waiting", and is long past.
 std::int64_t now_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  timespec now{};
+  (void)::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return now.tv_sec;
 }
 
 struct Slot {
@@ -49,24 +53,26 @@ void look(std::int64_t limit) {
 
 }  // namespace
 
+// On the way of every call: `since` is what the watchdog goes by, the rest needs no order of its own.
 WatchedWait::WatchedWait(const char* what, LogSubject subject, std::uint64_t call) noexcept : slot_(-1) {
   for (std::size_t i = 0; i < slots.size() && slot_ < 0; ++i) {
-    if (!slots[i].taken.exchange(true)) slot_ = static_cast<int>(i);
+    if (!slots[i].taken.exchange(true, std::memory_order_acquire)) slot_ = static_cast<int>(i);
   }
   if (slot_ < 0) return;
   Slot& slot = slots[static_cast<std::size_t>(slot_)];
-  slot.what.store(what);
-  slot.call.store(call);
-  slot.rank.store(subject.rank);
-  slot.device.store(subject.device);
-  slot.said.store(false);
+  slot.what.store(what, std::memory_order_relaxed);
+  slot.call.store(call, std::memory_order_relaxed);
+  slot.rank.store(subject.rank, std::memory_order_relaxed);
+  slot.device.store(subject.device, std::memory_order_relaxed);
+  slot.said.store(false, std::memory_order_relaxed);
   slot.since.store(now_seconds(), std::memory_order_release);
 }
 
 WatchedWait::~WatchedWait() {
   if (slot_ < 0) return;
-  slots[static_cast<std::size_t>(slot_)].since.store(0);
-  slots[static_cast<std::size_t>(slot_)].taken.store(false);
+  Slot& slot = slots[static_cast<std::size_t>(slot_)];
+  slot.since.store(0, std::memory_order_relaxed);
+  slot.taken.store(false, std::memory_order_release);
 }
 
 void start_watchdog() {
