@@ -398,14 +398,17 @@ bool Group::destroys_at_end(ncclRedOp_t op, ncclComm_t comm) {
 void Group::launch(bool in_progress) {
   if (calls_.empty()) return;
   const LogScope scope(calls_.front().comm->subject());
-  const RelaxedCapture relaxed;
   phased_.clear();
   for (Recorded& call : calls_) {
     CommState& comm = *call.comm;
-    const DeviceGuard device(comm.device);
     count(call);
+    const bool is_first = call.counts && comm.calls_launched++ == 0;
+    if (!is_first && comm.agreement != Agreement::on) continue;  // NCCL's, and no CUDA call of ours
+
+    const RelaxedCapture relaxed;
+    const DeviceGuard device(comm.device);
     const cudaStream_t stream = call.stream();
-    if (call.counts && comm.calls_launched++ == 0) {
+    if (is_first) {
       if (in_progress) {
         comm.blocking = false;  // also of a communicator whose creation we did not see
         wait_ready(comm);
@@ -438,6 +441,8 @@ void Group::launch(bool in_progress) {
       comm.gradients_before = comm.gradients_before || call.counts;
     }
   }
+  if (phased_.empty()) return;
+  const RelaxedCapture relaxed;
   lockstep_.run(phased_);
 }
 
