@@ -44,7 +44,6 @@ Communicator::Communicator(int device, Configuration configuration)
     : device_(device), configuration_(std::move(configuration)), serial_(next_serial++) {
   const DeviceGuard guard(device_);
   order_ = new_event();
-  capture_order_ = new_event();
 }
 
 Communicator::~Communicator() = default;
@@ -225,10 +224,11 @@ void Communicator::leave(Presence how) {
   {
     const std::lock_guard lock(launch_mutex_);
     cudaEventDestroy(order_);
-    cudaEventDestroy(capture_order_);
+    for (const auto& [capture, event] : capture_orders_) cudaEventDestroy(event);
+    capture_orders_.clear();
     for (cudaEvent_t event : joins_) cudaEventDestroy(event);
     joins_.clear();
-    order_ = capture_order_ = nullptr;
+    order_ = nullptr;
   }
   if (std::exchange(uses_plugins_, false)) release_plugins_of_communicator();
   if (!claimed_) return;

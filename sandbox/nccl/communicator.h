@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -88,7 +89,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void join_streams(const std::vector<cudaStream_t>& others, cudaStream_t main);
   void release_streams(const std::vector<cudaStream_t>& others, cudaStream_t main);
   void order_after_last(cudaStream_t main, bool capturing, unsigned long long capture);
-  void order_next(cudaStream_t main, bool capturing);
+  void order_next(cudaStream_t main, bool capturing, unsigned long long capture);
 
   const int device_;
   const Configuration configuration_;
@@ -117,13 +118,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::vector<UserOp> ops_;
 
   std::mutex launch_mutex_;
-  cudaEvent_t order_ = nullptr;          // recorded after the last operation; external inside captures
-  cudaEvent_t capture_order_ = nullptr;  // the same between operations of one capture
+  cudaEvent_t order_ = nullptr;  // recorded after the last operation; external inside captures
+  std::map<unsigned long long, cudaEvent_t> capture_orders_;  // the same in one capture, by its id
   std::vector<cudaEvent_t> joins_;
   cudaStream_t last_stream_ = nullptr;
   bool launched_ = false;
   bool ever_captured_ = false;
-  unsigned long long last_capture_ = 0;
 
   std::mutex execution_mutex_;
   uint64_t collectives_ = 0;  // executed so far; guarded by execution_mutex_

@@ -94,8 +94,9 @@ void Communicator::release_streams(const std::vector<cudaStream_t>& others, cuda
 
 void Communicator::order_after_last(cudaStream_t main, bool capturing, unsigned long long capture) {
   if (!launched_ && !capturing) return;  // a graph may run after calls that are yet to come
-  if (capturing && capture == last_capture_) {
-    check(cudaStreamWaitEvent(main, capture_order_, 0), "cudaStreamWaitEvent");
+  const auto earlier = capture_orders_.find(capture);
+  if (capturing && earlier != capture_orders_.end()) {
+    check(cudaStreamWaitEvent(main, earlier->second, 0), "cudaStreamWaitEvent");
   } else if (capturing) {
     check(cudaStreamWaitEvent(main, order_, cudaEventWaitExternal), "cudaStreamWaitEvent");
   } else if (ever_captured_ || main != last_stream_ || main == cudaStreamPerThread) {
@@ -103,9 +104,18 @@ void Communicator::order_after_last(cudaStream_t main, bool capturing, unsigned 
   }
 }
 
-void Communicator::order_next(cudaStream_t main, bool capturing) {
+void Communicator::order_next(cudaStream_t main, bool capturing, unsigned long long capture) {
+  constexpr size_t kMostCaptures = 16;  // at a time; the ids of later ones are larger
   if (capturing) {
-    check(cudaEventRecord(capture_order_, main), "cudaEventRecord");
+    cudaEvent_t& event = capture_orders_[capture];
+    if (event == nullptr) {
+      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    }
+    check(cudaEventRecord(event, main), "cudaEventRecord");
+    if (capture_orders_.size() > kMostCaptures) {
+      cudaEventDestroy(capture_orders_.begin()->second);
+      capture_orders_.erase(capture_orders_.begin());
+    }
     check(cudaEventRecordWithFlags(order_, main, cudaEventRecordExternal), "cudaEventRecordWithFlags");
   } else {
     check(cudaEventRecord(order_, main), "cudaEventRecord");
@@ -155,7 +165,7 @@ void Communicator::launch(std::vector<Operation> operations) {
     check(error, "sandboxStreamEnqueue");
   }
   try {
-    order_next(main, capture.active);
+    order_next(main, capture.active, capture.id);
     release_streams(others, main);
   } catch (const Failure&) {
     // The work may already have run and failed the device; then the call was fine, and its error is an
@@ -164,7 +174,6 @@ void Communicator::launch(std::vector<Operation> operations) {
   }
   launched_ = true;
   ever_captured_ = ever_captured_ || capture.active;
-  last_capture_ = capture.id;
   last_stream_ = main;
 }
 

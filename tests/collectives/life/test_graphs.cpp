@@ -91,21 +91,31 @@ TEST_CASE("GraphLife.TwoCapturesAtATimeTakeTurnsOnOneCommunicator") {
     for (int i = 0; i < 5; ++i)
       calls.push_back(std::make_unique<Reduction>(kGradient, rank.rank, rank.ranks));
     calls[0]->issue(rank.comm, rank.stream);
-    const cudaStream_t other = new_stream();
+    const cudaStream_t other = new_stream(), side = new_stream();
+    cudaEvent_t fork = nullptr, join = nullptr;
+    check(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+    check(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
     std::unique_ptr<Graph> inner;
     const Graph outer(rank.stream, [&] {
+      check(cudaEventRecord(fork, rank.stream));
+      check(cudaStreamWaitEvent(side, fork, 0));
       calls[1]->issue(rank.comm, rank.stream);
       inner = std::make_unique<Graph>(other, [&] {
         calls[3]->issue(rank.comm, other);
-        calls[2]->issue(rank.comm, rank.stream);  // the outer one again
+        calls[2]->issue(rank.comm, side);  // the outer one again, where only the library orders it
         calls[4]->issue(rank.comm, other);
       });
+      check(cudaEventRecord(join, side));
+      check(cudaStreamWaitEvent(rank.stream, join, 0));
     });
     outer.replay(rank.stream);  // on two streams, one after the other by the library's own events
     inner->replay(other);
     check(cudaDeviceSynchronize());
     for (const auto& call : calls) append(rank.result, call->output());
     inner.reset();
+    check(cudaEventDestroy(fork));
+    check(cudaEventDestroy(join));
+    check(cudaStreamDestroy(side));
     check(cudaStreamDestroy(other));
   });
   require_draws(outcomes, 5);
