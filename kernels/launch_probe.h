@@ -49,8 +49,10 @@ struct ProbeArgs {
   const void* entry = nullptr;  // own ledger entry, before the new weights are encoded; for `start`
   bool answer = false;          // the samples are of this buffer: see what became of the step, and take back
                                 // what is left of it
-  bool start = false;           // choose new steps: +-rms of new weights - entry
-  std::uint64_t seed = 0;       // of the steps' signs
+  bool moved = false;      // with `answer`: the samples are of another buffer, whose contents may be here
+                           // now; where they are not, nothing happens
+  bool start = false;      // choose new steps: +-rms of new weights - entry, 0 where that is a jump
+  std::uint64_t seed = 0;  // of the steps' signs
   Probe* probe = nullptr;
 };
 /// Before the new weights are encoded.

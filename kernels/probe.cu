@@ -24,11 +24,6 @@ __device__ __forceinline__ Sums sum_over_block(const Sums& mine) {
   return partial[0];
 }
 
-struct SumOfSquares {
-  double value = 0;
-  __device__ void add(const SumOfSquares& other) { value += other.value; }
-};
-
 template <typename T>
 __global__ void __launch_bounds__(kSumThreads) answer_probe_kernel(const ProbeArgs args) {
   T* const shard = static_cast<T*>(args.shard);
@@ -44,6 +39,8 @@ __global__ void __launch_bounds__(kSumThreads) answer_probe_kernel(const ProbeAr
       sums.add(probe.samples[i], to_float(shard[probe_sample_index(i, args.shard_count)]));
     }
     answer = judge_probe(sum_over_block(sums), count);
+    const bool here = answer == ProbeAnswer::kept || answer == ProbeAnswer::unmoved;
+    if (args.moved && !here) return;  // other weights: the step is still where it was
     if (threadIdx.x == 0) note_answer(probe, answer);
     if (answer == ProbeAnswer::unmoved && args.start) return;  // the step stays, and so do its samples
   }
@@ -56,14 +53,12 @@ __global__ void __launch_bounds__(kSumThreads) answer_probe_kernel(const ProbeAr
   if (threadIdx.x == 0) probe.armed = starts ? 1u : 0u;
   if (!starts) return;
 
-  SumOfSquares squares;
+  StepSums sums;
   for (std::size_t i = threadIdx.x; i < count; i += kSumThreads) {
     const std::size_t at = probe_sample_index(i, args.shard_count);
-    const double difference =
-        static_cast<double>(to_float(shard[at])) - static_cast<double>(finite_or_zero(to_float(entry[at])));
-    squares.value += difference * difference;
+    sums.add(to_float(shard[at]), finite_or_zero(to_float(entry[at])));
   }
-  const float step = static_cast<float>(sqrt(sum_over_block(squares).value / static_cast<double>(count)));
+  const float step = probe_step(sum_over_block(sums), count);
   for (std::size_t i = threadIdx.x; i < count; i += kSumThreads) {
     const float before = to_float(shard[probe_sample_index(i, args.shard_count)]);
     const float after = to_float(from_float<T>(before + probe_sign(args.seed, i) * step));

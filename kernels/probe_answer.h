@@ -1,6 +1,7 @@
 // What became of a probe's step: the same rules on host and device.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/host_device.h"
@@ -72,6 +73,29 @@ SDP4BIT_HOST_DEVICE float without_step(const ProbeSample& sample, float now, Pro
   if (answer != ProbeAnswer::kept) return now;
   return static_cast<float>(static_cast<double>(now) -
                             (static_cast<double>(sample.after) - static_cast<double>(sample.before)));
+}
+
+/// What the size of a step follows from, over the samples.
+struct StepSums {
+  double difference_squares = 0;
+  double weight_squares = 0;
+
+  SDP4BIT_HOST_DEVICE void add(float weight, float entry) {
+    const double difference = static_cast<double>(weight) - static_cast<double>(entry);
+    difference_squares += difference * difference;
+    weight_squares += static_cast<double>(weight) * static_cast<double>(weight);
+  }
+  SDP4BIT_HOST_DEVICE void add(const StepSums& other) {
+    difference_squares += other.difference_squares;
+    weight_squares += other.weight_squares;
+  }
+};
+
+/// Of the size of the differences. None behind a jump, which is above a quarter of the weights: that would
+/// harm the weights, and in its noise any later contents look like those of before.
+SDP4BIT_HOST_DEVICE float probe_step(const StepSums& sums, std::size_t samples) {
+  if (!(16.0 * sums.difference_squares <= sums.weight_squares)) return 0.0f;
+  return static_cast<float>(sqrt(sums.difference_squares / static_cast<double>(samples)));
 }
 
 /// +1 or -1 for a sample; any function without a pattern does.

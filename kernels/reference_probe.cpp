@@ -22,11 +22,6 @@ Sums sum_samples(std::size_t count, Add&& add) {
   return partial[0];
 }
 
-struct SumOfSquares {
-  double value = 0;
-  void add(const SumOfSquares& other) { value += other.value; }
-};
-
 }  // namespace
 
 void answer_probe(const ProbeArgs& args) {
@@ -40,6 +35,7 @@ void answer_probe(const ProbeArgs& args) {
     const auto sums = sum_samples<ProbeSums>(
         count, [&](ProbeSums& part, std::size_t i) { part.add(probe.samples[i], shard_at(i)); });
     const ProbeAnswer answer = judge_probe(sums, count);
+    if (args.moved && answer != ProbeAnswer::kept && answer != ProbeAnswer::unmoved) return;
     note_answer(probe, answer);
     if (answer == ProbeAnswer::unmoved && args.start) return;
     for (std::size_t i = 0; i < count; ++i) {
@@ -50,13 +46,12 @@ void answer_probe(const ProbeArgs& args) {
   probe.armed = args.start && probe.flags == 0 ? 1 : 0;
   if (!probe.armed) return;
 
-  const auto squares = sum_samples<SumOfSquares>(count, [&](SumOfSquares& part, std::size_t i) {
+  const auto sums = sum_samples<StepSums>(count, [&](StepSums& part, std::size_t i) {
     const float entry =
         finite_or_zero(load_element(args.type, args.entry, probe_sample_index(i, args.shard_count)));
-    const double difference = static_cast<double>(shard_at(i)) - static_cast<double>(entry);
-    part.value += difference * difference;
+    part.add(shard_at(i), entry);
   });
-  const auto step = static_cast<float>(std::sqrt(squares.value / static_cast<double>(count)));
+  const float step = probe_step(sums, count);
   for (std::size_t i = 0; i < count; ++i) {
     const float before = shard_at(i);
     float after = 0.0f;

@@ -15,6 +15,7 @@
 #include "plugin/comm_state.h"
 #include "plugin/gather_class.h"
 #include "plugin/log.h"
+#include "plugin/probe_call.h"
 #include "plugin/weight_difference.h"
 #include "plugin/weight_layout.h"
 #include "plugin/weight_record.h"
@@ -65,6 +66,7 @@ struct WeightState::Impl {
   void begin_group(std::uint64_t epoch);
   [[nodiscard]] std::uint64_t other_ledger_bytes(const GatherClass& gathers) const;
   [[nodiscard]] DifferencePlan plan_direct(const AllGatherArgs& args);
+  PhasedCall* enroll_native(GatherClass& gathers, const AllGatherArgs& args);
   PhasedCall* enroll_record(GatherClass& gathers, const AllGatherArgs& args);
   PhasedCall* enroll_difference(DifferencePlan plan, const Ledger* voted, std::uint64_t epoch);
 
@@ -77,6 +79,7 @@ struct WeightState::Impl {
   CallPool<RecordCall> records;
   CallPool<DifferenceCall> differences;
   CallPool<VotedCall> votes;
+  CallPool<ProbeCall> probe_calls;
   std::vector<CallWords*> vote_answers;  // of the last group: read by now
   std::uint64_t pool_epoch = 0;
 };
@@ -121,6 +124,7 @@ void WeightState::Impl::begin_group(std::uint64_t epoch) {
   records.reuse();
   differences.reuse();
   votes.reuse();
+  probe_calls.reuse();
   for (CallWords* const answer : vote_answers) words.give_back(answer);
   vote_answers.clear();
   pool_epoch = epoch;
@@ -148,6 +152,15 @@ DifferencePlan WeightState::Impl::plan_direct(const AllGatherArgs& args) {
                     .slots = 0},
           .args = args,
           .replica = config().own_shard == OwnShard::replica};
+}
+
+/// Native for good, but some buffer may still carry a step.
+PhasedCall* WeightState::Impl::enroll_native(GatherClass& gathers, const AllGatherArgs& args) {
+  const ProbeArgs probe = gathers.plan_native(args);
+  if (!probe.answer) return nullptr;
+  ProbeCall& call = probe_calls.next();
+  call.set(comm, args.stream, probe);
+  return &call;
 }
 
 PhasedCall* WeightState::Impl::enroll_record(GatherClass& gathers, const AllGatherArgs& args) {
@@ -220,7 +233,7 @@ PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std:
   GatherClass* gathers = impl_->find(call.count, type);
   switch (kind) {
     case GatherKind::native:
-      return nullptr;
+      return gathers ? impl_->enroll_native(*gathers, call) : nullptr;
 
     case GatherKind::native_and_record:
       if (!gathers) {

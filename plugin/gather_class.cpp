@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+
 #include "plugin/agreement.h"
 #include "plugin/comm_state.h"
 #include "plugin/error.h"
@@ -175,6 +177,7 @@ void GatherClass::allocate_ledger(std::uint64_t other_bytes) {
   const std::uint64_t bound = ledger_bound();
   const std::uint32_t slots = machine_.slots();
   wants_ledger_ = false;
+  probes_.forget();  // every buffer came again while the class learned
   if (ledger_.allocate(slots, other_bytes < bound ? bound - other_bytes : 0)) return;
   log_warn(
       "%s stays with NCCL on all ranks: this rank has no room for its ledger of %u slots, %.1f MiB "
@@ -205,6 +208,25 @@ bool GatherClass::is_in_place(const AllGatherArgs& args) const {
          static_cast<const std::byte*>(args.receive) + comm_.rank * shape_.count * element_bytes(shape_.type);
 }
 
+ProbeSchedule::Visit GatherClass::visit_probe(const AllGatherArgs& args, bool seen, bool may_start) {
+  if (!ledger_.probe()) return {};
+  return probes_.visit(calls_, {.address = args.receive, .seen = seen, .in_place = is_in_place(args)},
+                       std::max(machine_.slots(), 1u), may_start);
+}
+
+ProbeArgs GatherClass::plan_native(const AllGatherArgs& args) {
+  if (!probes_.under_way()) return {};
+  const ProbeSchedule::Visit visit = visit_probe(args, false, false);
+  ++calls_;
+  return {
+      .type = shape_.type,
+      .shard_count = shape_.count,
+      .shard = static_cast<std::byte*>(args.receive) + comm_.rank * shape_.count * element_bytes(shape_.type),
+      .answer = visit.answer,
+      .moved = visit.moved,
+      .probe = ledger_.probe()};
+}
+
 RecordPlan GatherClass::plan_record(const AllGatherArgs& args) {
   const SlotTable::Found found = ledger_.find_slot(args.receive);
   const bool compares = machine_.slots() == 0;
@@ -213,11 +235,8 @@ RecordPlan GatherClass::plan_record(const AllGatherArgs& args) {
     const RelaxedCapture relaxed;
     sample = ledger_.take_sample(found.slot, found.seen);
   }
-  const bool in_place = is_in_place(args);
-  was_in_place_ = was_in_place_ || in_place;
-  const ProbeSchedule::Visit visit =
-      ledger_.probe() ? probes_.visit(calls_, found.slot, ledger_.slots(), found.seen && in_place, false)
-                      : ProbeSchedule::Visit{};
+  was_in_place_ = was_in_place_ || is_in_place(args);
+  const ProbeSchedule::Visit visit = visit_probe(args, found.seen, false);
   const WeightChunk chunk = shard();
   CallWords* const words = queue_.add(calls_++);
   stats_.calls.fetch_add(1, std::memory_order_relaxed);
@@ -233,19 +252,15 @@ RecordPlan GatherClass::plan_record(const AllGatherArgs& args) {
                    (ledger_.refused() ? kRefused : 0u) | reset_flag(),
           .compares = compares,
           .sample = sample,
-          .answers_probe = visit.answer,
+          .visit = visit,
           .words = words};
 }
 
 DifferencePlan GatherClass::plan_difference(const AllGatherArgs& args) {
   const auto [slot, known] = ledger_.find_slot(args.receive);
   const OwnSlices own = machine_.own_slices();
-  const bool in_place = is_in_place(args);
-  was_in_place_ = was_in_place_ || in_place;
-  Probe* const probe = ledger_.probe();
-  const ProbeSchedule::Visit visit = probe ? probes_.visit(calls_, slot, ledger_.slots(), known && in_place,
-                                                           in_place && own == OwnSlices::unknown)
-                                           : ProbeSchedule::Visit{};
+  was_in_place_ = was_in_place_ || is_in_place(args);
+  const ProbeSchedule::Visit visit = visit_probe(args, known, own == OwnSlices::unknown);
   const WeightChunk chunk = shard();
   CallWords* const words = queue_.add(calls_++);
   stats_.calls.fetch_add(1, std::memory_order_relaxed);
@@ -259,7 +274,7 @@ DifferencePlan GatherClass::plan_difference(const AllGatherArgs& args) {
           .ledger = ledger_.entries(),
           .replica = own == OwnSlices::replica,
           .own_flags = (was_in_place_ ? 0u : std::uint32_t{kOwnReplica}) | reset_flag(),
-          .probe = probe,
+          .probe = ledger_.probe(),
           .visit = visit,
           .words = words};
 }

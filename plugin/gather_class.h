@@ -50,6 +50,8 @@ class GatherClass {
   /// Each gives the call the class's next number.
   [[nodiscard]] RecordPlan plan_record(const AllGatherArgs& args);
   [[nodiscard]] DifferencePlan plan_difference(const AllGatherArgs& args);
+  /// What is left to do for a call of a class that is native for good; `answer` is false if nothing is.
+  [[nodiscard]] ProbeArgs plan_native(const AllGatherArgs& args);
 
  private:
   void wait_for(std::uint64_t call);
@@ -62,6 +64,7 @@ class GatherClass {
   /// The whole shard, as its next call.
   [[nodiscard]] WeightChunk shard() const;
   [[nodiscard]] bool is_in_place(const AllGatherArgs& args) const;
+  [[nodiscard]] ProbeSchedule::Visit visit_probe(const AllGatherArgs& args, bool seen, bool may_start);
 
   CommState& comm_;
   WeightTables& tables_;

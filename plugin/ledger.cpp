@@ -13,11 +13,13 @@ std::uint64_t Ledger::needed_bytes(std::uint32_t slots) const {
 bool Ledger::allocate(std::uint32_t slots, std::uint64_t bytes_left) {
   slots_ = slots;
   const std::uint64_t bytes = needed_bytes(slots);
-  if (entries_.bytes() != bytes) {
+  const std::uint64_t of_probe = shape_.probes ? sizeof(Probe) : 0;
+  if (entries_.bytes() != bytes - of_probe) {
     entries_.reset();
-    if (bytes <= bytes_left) entries_ = DeviceBuffer::try_allocate(bytes);
+    if (bytes <= bytes_left) entries_ = DeviceBuffer::try_allocate(bytes - of_probe);
   }
-  refused_ = !entries_;
+  if (entries_ && shape_.probes && !probe_) probe_ = DeviceBuffer::try_allocate(sizeof(Probe));
+  refused_ = !entries_ || (shape_.probes && !probe_);
   needs_zeroing_ = !refused_;
   return !refused_;
 }
@@ -40,8 +42,7 @@ std::byte* Ledger::own_entry(std::uint32_t slot) const {
 }
 
 Probe* Ledger::probe() const {
-  if (!shape_.probes || !ready()) return nullptr;
-  return reinterpret_cast<Probe*>(entries_.data() + needed_bytes(slots_) - sizeof(Probe));
+  return probe_ ? probe_.as<Probe>() : nullptr;
 }
 
 SlotTable::Found Ledger::find_slot(const void* receive) {
@@ -78,6 +79,7 @@ std::uint64_t Ledger::samples_bytes() const {
 void Ledger::prepare(cudaStream_t stream) {
   if (!needs_zeroing_) return;
   check(cudaMemsetAsync(entries_.data(), 0, entries_.bytes(), stream));
+  if (probe_) check(cudaMemsetAsync(probe_.data(), 0, probe_.bytes(), stream));
   needs_zeroing_ = false;
 }
 

@@ -22,7 +22,7 @@ struct LedgerShape {
   std::uint32_t place_count = 0;  // held senders
   std::uint32_t own_place = 0;
   std::size_t group_size = 2048;
-  bool probes = false;  // room for a Probe behind the entries
+  bool probes = false;  // a Probe beside the entries
 };
 
 class Ledger {
@@ -40,13 +40,14 @@ class Ledger {
 
   [[nodiscard]] bool ready() const { return slots_ != 0 && !refused_; }
   [[nodiscard]] bool refused() const { return refused_; }
-  [[nodiscard]] std::uint64_t bytes() const { return entries_.bytes(); }
+  [[nodiscard]] std::uint64_t bytes() const { return entries_.bytes() + probe_.bytes(); }
   [[nodiscard]] std::uint64_t samples_bytes() const;
   [[nodiscard]] std::uint64_t needed_bytes(std::uint32_t slots) const;
   [[nodiscard]] std::uint32_t slots() const { return slots_; }
   [[nodiscard]] std::byte* entries() const { return entries_.data(); }
   [[nodiscard]] std::byte* own_entry(std::uint32_t slot) const;
-  /// nullptr where there is none.
+  /// nullptr where there never was one: it outlives restart() and release(), for a step may be in some
+  /// buffer.
   [[nodiscard]] Probe* probe() const;
 
   /// The sender's slot for a receive address: below S once S is agreed.
@@ -77,6 +78,7 @@ class Ledger {
   std::vector<Kept> samples_;
   std::uint64_t uses_ = 0;
   DeviceBuffer entries_;
+  DeviceBuffer probe_;
   std::uint32_t slots_ = 0;
   bool refused_ = false;
   bool needs_zeroing_ = false;

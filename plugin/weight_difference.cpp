@@ -99,6 +99,7 @@ ProbeArgs DifferenceCall::probe_args() const {
           .shard = own_slice(),
           .entry = plan_.own_entry,
           .answer = plan_.visit.answer,
+          .moved = plan_.visit.moved,
           .start = plan_.visit.start,
           .seed = plan_.shard.class_call,
           .probe = plan_.probe};

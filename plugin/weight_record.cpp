@@ -52,13 +52,14 @@ void RecordCall::launch(const Step& step) {
                      .error = plan_.comm->error_flag()},
                     step.stream));
   // Behind the entries: what was gathered is what the others hold.
-  if (!plan_.answers_probe) return;
+  if (!plan_.visit.answer) return;
   std::byte* const own_slice = static_cast<std::byte*>(plan_.args.receive) +
                                plan_.comm->rank * shard.shard * element_bytes(shard.type);
   check(answer_probe({.type = shard.type,
                       .shard_count = shard.shard,
                       .shard = own_slice,
                       .answer = true,
+                      .moved = plan_.visit.moved,
                       .probe = plan_.ledger->probe()},
                      step.stream));
 }

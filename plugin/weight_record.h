@@ -10,6 +10,7 @@
 #include "plugin/all_gather.h"
 #include "plugin/ledger.h"
 #include "plugin/phased_call.h"
+#include "plugin/probe_schedule.h"
 #include "plugin/weight_layout.h"
 #include "plugin/weight_tables.h"
 
@@ -27,7 +28,7 @@ struct RecordPlan {
   std::uint32_t flags = 0;
   bool compares = false;  // still learning: the sample decides
   Ledger::Sample sample;
-  bool answers_probe = false;  // a step is in the own slice; nothing of it is left behind this call
+  ProbeSchedule::Visit visit{};  // where a step is in the own slice, nothing of it is left behind this call
   CallWords* words = nullptr;
 };
 

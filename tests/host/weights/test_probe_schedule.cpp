@@ -13,6 +13,15 @@ using namespace sdp4bit;
 namespace {
 
 using Visit = ProbeSchedule::Visit;
+using Buffer = ProbeSchedule::Buffer;
+
+char places[2];  // two addresses
+Buffer known(int place) {
+  return {.address = &places[place], .seen = true, .in_place = true};
+}
+Buffer unknown(int place) {
+  return {.address = &places[place], .seen = false, .in_place = true};
+}
 
 /// A class whose one slot is in difference from call 8 on, and whose differences say `word`.
 WeightClass in_difference(OwnSlices own) {
@@ -48,28 +57,53 @@ ProbeAnswer answer(double kept, float movement, float step = 1.0f) {
 
 }  // namespace
 
-TEST_CASE("ProbeSchedule.OneSlotCarriesAStepFromOneOfItsCallsToTheNext") {
+TEST_CASE("ProbeSchedule.OneBufferCarriesAStepFromOneOfItsCallsToTheNext") {
   ProbeSchedule schedule;
-  CHECK(schedule.visit(8, 0, 2, true, true) == Visit{.answer = false, .start = true});
-  CHECK(schedule.visit(9, 1, 2, true, true) == Visit{});
-  CHECK(schedule.visit(10, 0, 2, true, true) == Visit{.answer = true, .start = false});
-  CHECK(schedule.visit(11, 1, 2, true, true) ==
-        Visit{.answer = false, .start = true});  // the other slot's turn
+  CHECK(schedule.visit(8, known(0), 2, true) == Visit{.start = true});
+  CHECK(schedule.visit(9, known(1), 2, true) == Visit{});
+  CHECK(schedule.visit(10, known(0), 2, true) == Visit{.answer = true});
+  CHECK(schedule.visit(11, known(1), 2, true) == Visit{.start = true});  // the other buffer's turn
 }
 
-TEST_CASE("ProbeSchedule.AStepOfAnotherBufferIsNotAskedFor") {
+TEST_CASE("ProbeSchedule.AStepIsAnsweredInItsBufferWhateverTheClassForgot") {
   ProbeSchedule schedule;
-  CHECK(schedule.visit(8, 0, 1, true, true).start);
-  CHECK(schedule.visit(9, 0, 1, false, false) == Visit{});
-  CHECK(schedule.visit(10, 0, 1, true, false) == Visit{});
+  CHECK(schedule.visit(8, known(0), 1, true).start);
+  CHECK(schedule.visit(9, unknown(0), 1, false) == Visit{.answer = true});
+  CHECK(schedule.visit(10, known(0), 1, false) == Visit{});
+}
+
+TEST_CASE("ProbeSchedule.OutOfPlaceTheOwnSliceIsWrittenAnyway") {
+  ProbeSchedule schedule;
+  CHECK(schedule.visit(8, known(0), 1, true).start);
+  Buffer out_of_place = known(0);
+  out_of_place.in_place = false;
+  CHECK(schedule.visit(9, out_of_place, 1, true) == Visit{});
+  CHECK(schedule.visit(10, known(0), 1, false) == Visit{});
+}
+
+TEST_CASE("ProbeSchedule.AStepIsLookedForInNewBuffersForAWhile") {
+  ProbeSchedule schedule;
+  CHECK(schedule.visit(8, known(0), 1, true).start);
+  CHECK(schedule.visit(9, unknown(1), 1, true) == Visit{.answer = true, .moved = true});
+  CHECK(schedule.visit(10, known(1), 1, true) == Visit{});  // it may still be in the old one
+  CHECK(schedule.visit(8 + ProbeSchedule::kPatience, known(1), 1, true) == Visit{.start = true});
 }
 
 TEST_CASE("ProbeSchedule.AShardThatNeverAnswersIsLeftAlone") {
   ProbeSchedule schedule;
   int steps = 0;
-  for (std::uint64_t call = 0; call < 100'000; ++call) steps += schedule.visit(call, 0, 1, true, true).start;
+  for (std::uint64_t call = 0; call < 100'000; ++call) steps += schedule.visit(call, known(0), 1, true).start;
   CHECK(steps > 90);
   CHECK(steps < 120);  // ten doublings, then one in 1024 rounds
+}
+
+TEST_CASE("Probe.NoStepBehindAJump") {
+  StepSums sums;
+  for (int i = 0; i < 100; ++i) sums.add(1.0f, 0.8f);
+  CHECK(std::abs(probe_step(sums, 100) - 0.2f) < 1e-6f);
+  sums.add(1.0f, -20.0f);
+  CHECK(probe_step(sums, 101) == 0.0f);
+  CHECK(probe_step(StepSums{}, 100) == 0.0f);
 }
 
 TEST_CASE("Probe.TellsKeptFromOverwrittenAndAbstainsWhereItCannot") {

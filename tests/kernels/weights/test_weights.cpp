@@ -155,9 +155,12 @@ TEST_CASE("Probe.EqualsTheReferenceWhateverTheProgramDoes") {
                                   .misalignment = seed % 2 * element_bytes(type),
                                   .content = content,
                                   .seed = seed};
-            REQUIRE_EQUAL(
-                compare_probe(test, {.kept = kept, .movement = movement, .starts_again = seed % 3 != 0}),
-                test);
+            REQUIRE_EQUAL(compare_probe(test, {.kept = kept,
+                                               .movement = movement,
+                                               .starts_again = seed % 3 != 0,
+                                               .moved = seed % 5 == 0,
+                                               .jumps = seed % 7 == 0}),
+                          test);
           }
         }
       }

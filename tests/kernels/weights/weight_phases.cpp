@@ -281,7 +281,13 @@ std::string compare_set_entries(const WeightCase& test, std::uint32_t ranks, std
 std::string compare_probe(const WeightCase& test, const ProbeProgram& program) {
   const Bytes before = make_elements(test.type, test.count, test.content, test.seed);
   Both shard(before, test.misalignment);
-  Both entry(make_elements(test.type, test.count, test.content, test.seed + 1), test.misalignment);
+  Bytes held = before;  // not far from the shard: behind a jump there is no step
+  for (std::size_t i = 0; i < test.count; ++i) {
+    const float factor = program.jumps ? 0.5f : 0.9f;
+    reference::store_element(test.type, held.data(), i,
+                             factor * reference::load_element(test.type, held.data(), i));
+  }
+  Both entry(held, test.misalignment);
   Both probe(Bytes(sizeof(Probe), std::byte{0}));
   ProbeArgs args{.type = test.type, .shard_count = test.count, .seed = test.seed};
   const auto both = [&](auto launch, auto define) {
@@ -318,6 +324,7 @@ std::string compare_probe(const WeightCase& test, const ProbeProgram& program) {
   std::copy(moved.begin(), moved.end(), shard.host());
   args.answer = true;
   args.start = program.starts_again;
+  args.moved = program.moved;
   return difference + answer() + apply();
 }
 
