@@ -350,36 +350,37 @@ std::size_t resident_bytes() {
 
 /// Memory after `first` lives is what it is after `more` further ones, with a graph in each.
 void live_and_stay_flat(int first, int more) {
-  const auto outcomes =
-      run_cluster({.node_of = even_nodes(2, 1),
-                   .environment = everything_and("SDP4BIT_WORKSPACE", "1M"),
-                   .timeout_seconds = 800},
-                  [=](RankContext& rank) {
-                    const Reduction call({.count = 200}, rank.rank, rank.ranks);
-                    std::size_t free_then = 0, resident_then = 0;
-                    for (int life = 1; life <= first + more; ++life) {
-                      const ncclComm_t comm = split(rank, rank.comm);
-                      for (int i = 0; i < 4; ++i) call.issue(comm, rank.stream);
-                      {
-                        const Graph graph(rank.stream, [&] { call.issue(comm, rank.stream); });
-                        graph.replay(rank.stream);
-                        check(cudaStreamSynchronize(rank.stream));
-                      }
-                      check(ncclCommDestroy(comm));
-                      if (life != first && life != first + more) continue;
-                      std::size_t free = 0, total = 0;
-                      check(cudaMemGetInfo(&free, &total));
-                      const std::size_t resident = resident_bytes();
-                      if (life > first) {
-                        expect(free == free_then, "device memory is flat");
-                        expect(resident < resident_then + (4u << 20),
-                               "host memory is flat: " + std::to_string(resident_then) + ", then " +
-                                   std::to_string(resident));
-                      }
-                      free_then = free;
-                      resident_then = resident;
-                    }
-                  });
+  const auto outcomes = run_cluster(
+      {.node_of = even_nodes(2, 1),
+       .environment = everything_and("SDP4BIT_WORKSPACE", "1M"),
+       .timeout_seconds = 800},
+      [=](RankContext& rank) {
+        const Reduction call({.count = 200}, rank.rank, rank.ranks);
+        std::size_t free_then = 0, resident_then = 0;
+        for (int life = 1; life <= first + more; ++life) {
+          const ncclComm_t comm = split(rank, rank.comm);
+          for (int i = 0; i < 4; ++i) call.issue(comm, rank.stream);
+          {
+            const Graph graph(rank.stream, [&] { call.issue(comm, rank.stream); });
+            graph.replay(rank.stream);
+            check(cudaStreamSynchronize(rank.stream));
+          }
+          check(ncclCommDestroy(comm));
+          if (life != first && life != first + more) continue;
+          std::size_t free = 0, total = 0;
+          check(cudaMemGetInfo(&free, &total));
+          const std::size_t resident = resident_bytes();
+          if (life > first) {
+            expect(free == free_then, "device memory is flat");
+            expect(resident < resident_then + (4u << 20),
+                   "host memory is flat: " + std::to_string(resident_then) + ", then " +
+                       std::to_string(resident));
+          }
+          free_then = free;
+          resident_then = resident;
+        }
+        expect(compressed() == 2 * static_cast<std::uint64_t>(first + more), "one eager, one captured call");
+      });
   CHECK(failures(outcomes) == "");
 }
 
