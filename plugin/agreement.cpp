@@ -159,7 +159,11 @@ void poll(CommState& comm, const char* what, Done done, std::uint64_t call = 0) 
     check(state);
     if (done(state)) return;
     if (std::chrono::steady_clock::now() - start > kLongest) {
-      throw Error(ncclSystemError, std::string(what) + " has not ended after 30 minutes");
+      throw Error(
+          ncclSystemError,
+          std::string(what) +
+              " has not ended after 30 minutes: some rank is gone, or waits in another call; the logs of "
+              "the other ranks say where");
     }
     if (round < 64) {
       std::this_thread::yield();

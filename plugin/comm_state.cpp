@@ -66,7 +66,8 @@ void CommState::check_usable() const {
     throw Error(
         ncclRemoteError,
         "a message arrived whose header cannot be; the output of that call is NaN. Some rank runs another "
-        "program, another version of sdp4bit, or memory was overwritten");
+        "program, another version of sdp4bit, or memory was overwritten: compare the logs of all ranks, "
+        "abort the communicator on all of them and create it anew");
   }
 }
 

@@ -150,8 +150,10 @@ ncclResult_t Group::reduce_scatter(const void* send, void* receive, std::size_t 
       call.reason = Reason::workspace_too_small;
       static Once once;  // the line that says "works" would mislead without this one
       if (once.first()) {
-        log_warn("SDP4BIT_WORKSPACE of %llu bytes holds no chunk of a ReduceScatter: such calls stay native",
-                 static_cast<unsigned long long>(config().workspace));
+        log_warn(
+            "SDP4BIT_WORKSPACE of %llu bytes is too small for a ReduceScatter of this many ranks: it stays "
+            "with NCCL; set a larger one on all ranks (said once)",
+            static_cast<unsigned long long>(config().workspace));
       }
     }
     if (call.reason == Reason::compressed && !facts.capturing) {

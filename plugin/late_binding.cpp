@@ -253,7 +253,8 @@ int take_calls(Door door) {
     static Once once;
     if (once.first())
       log_error(
-          "no calls are taken: NCCL is linked statically with hidden symbols into the program that uses it");
+          "no calls are taken: NCCL is linked statically with hidden symbols into the program that uses it; "
+          "link it with a shared NCCL, and run it without sdp4bit until then");
     return -1;
   }
   if (door == Door::net_plugin) {
@@ -273,7 +274,7 @@ int take_calls(Door door) {
   if (here == 0 && !copies.empty()) {
     log_warn(
         "%sno loaded object calls NCCL in a way that can be taken: its addresses come from dlsym, or it is "
-        "linked statically",
+        "linked statically; use LD_PRELOAD, or see docs/loading.md",
         door_text(door));
   } else {
     log_notice("%s%d references to NCCL in %d objects lead to sdp4bit now, %d did before", door_text(door),

@@ -5,10 +5,12 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -45,10 +47,14 @@ void write_file(const std::string& path, const std::string& text) {
   // A name of this process alone: others may write the same target.
   const std::string draft = target + "." + host() + "." + std::to_string(::getpid()) + ".new";
   if (write_whole(draft, text) && std::rename(draft.c_str(), target.c_str()) == 0) return;
+  const int reason = errno;
   (void)std::remove(draft.c_str());
   files_not_written.fetch_add(1);
   static Once once;
-  if (once.first()) log_error("cannot write %s", target.c_str());
+  if (once.first()) {
+    log_error("cannot write %s (%s): correct SDP4BIT_STATS or SDP4BIT_METRICS (said once)", target.c_str(),
+              std::strerror(reason));
+  }
 }
 
 /// The child of a fork has copies of its parent's counters: they are not its own to tell.

@@ -118,7 +118,7 @@ TEST_CASE("Agreement.AWorkspaceThatHoldsNoChunkIsSaidOnce") {
       });
   REQUIRE(failures(outcomes) == "");
   for (const Outcome& outcome : outcomes) {
-    CHECK(occurrences(outcome.log, "holds no chunk of a ReduceScatter") == 1);
+    CHECK(occurrences(outcome.log, "is too small for a ReduceScatter") == 1);
   }
 }
 
