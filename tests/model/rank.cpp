@@ -89,7 +89,7 @@ Rank::Rank(const Program& program, const Plan& plan, Trace& trace, int rank, int
 
 Rank::~Rank() {
   (void)cudaSetDevice(device_);
-  for (const auto& [number, graph] : graphs_) (void)cudaGraphExecDestroy(graph);
+  for (const auto& [number, graph] : graphs_) (void)cudaGraphExecDestroy(graph.executable);
   (void)cudaFree(factors_);
   for (const cudaStream_t stream : streams_) {
     if (stream) (void)cudaStreamDestroy(stream);
@@ -147,9 +147,22 @@ void Rank::created(const Step& step) {
   if (found != comms_.end() && found->second == nullptr) comms_.erase(found);
 }
 
+/// NCCL waits for a communicator's graphs before it lets go of it.
+void Rank::forget_graphs_of(int comm) {
+  for (auto graph = graphs_.begin(); graph != graphs_.end();) {
+    if (graph->second.comms.contains(comm)) {
+      check(cudaGraphExecDestroy(graph->second.executable));
+      graph = graphs_.erase(graph);
+    } else {
+      ++graph;
+    }
+  }
+}
+
 void Rank::destroy(int number) {
   const auto found = comms_.find(number);
   if (found == comms_.end()) return;
+  forget_graphs_of(number);
   check(ncclCommDestroy(found->second));
   comms_.erase(found);
 }
@@ -157,6 +170,7 @@ void Rank::destroy(int number) {
 void Rank::abort(int number) {
   const auto found = comms_.find(number);
   if (found == comms_.end()) return;
+  forget_graphs_of(number);
   check(ncclCommAbort(found->second));
   comms_.erase(found);
 }
@@ -366,12 +380,14 @@ void Rank::begin_capture(const Step& step, bool alone) const {
 void Rank::end_capture(const Step& step) {
   cudaGraph_t graph = nullptr;
   check(cudaStreamEndCapture(streams_[static_cast<std::size_t>(step.stream)], &graph));
-  check(cudaGraphInstantiate(&graphs_[step.target], graph, 0));
+  Graph& kept = graphs_[step.target];
+  check(cudaGraphInstantiate(&kept.executable, graph, 0));
+  for (const Call& call : step.calls) kept.comms.insert(comm_of(program_, call));
   check(cudaGraphDestroy(graph));
 }
 
 void Rank::replay(const Step& step) {
-  check(cudaGraphLaunch(graphs_.at(step.target), streams_[static_cast<std::size_t>(step.stream)]));
+  check(cudaGraphLaunch(graphs_.at(step.target).executable, streams_[static_cast<std::size_t>(step.stream)]));
 }
 
 void Rank::change(const Step& step) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "plan.h"
@@ -105,6 +106,7 @@ class Rank {
   void prepare_gather(const Call& call, cudaStream_t stream);
   void issue_gradient(const Call& call, cudaStream_t stream);
   void issue_gather(const Call& call, cudaStream_t stream);
+  void forget_graphs_of(int comm);
   void examine(const Execution& execution, std::size_t place) const;
 
   const Program& program_;
@@ -116,7 +118,11 @@ class Rank {
   std::map<int, Memory> gradients_;
   std::map<int, Buffer> receives_, sends_;
   std::map<int, Master> masters_;
-  std::map<int, cudaGraphExec_t> graphs_;
+  struct Graph {
+    cudaGraphExec_t executable = nullptr;
+    std::set<int> comms;
+  };
+  std::map<int, Graph> graphs_;
   std::map<const Call*, Pending> pending_;
   std::byte* factors_ = nullptr;  // device scalars, see issue_gradient
   std::uint64_t generation_ = 0;  // of buffers: misaligned ones differ
