@@ -22,6 +22,10 @@ class Error : public std::exception {
   std::string text_;
 };
 
+/// A communicator that does not block answers ncclInProgress: no refusal.
+[[nodiscard]] inline bool refused(ncclResult_t result) noexcept {
+  return result != ncclSuccess && result != ncclInProgress;
+}
 [[nodiscard]] const char* result_name(ncclResult_t result) noexcept;
 
 /// Throw with place, name and meaning. A communicator that is not blocking answers ncclInProgress: no error.

@@ -93,6 +93,7 @@ class Group {
   /// With this operator, where it is a ReduceScatter.
   static ncclResult_t pass_on(const Recorded& call, ncclRedOp_t op);
   static void count(const Recorded& call);
+  ncclResult_t finish_after(ncclResult_t result);
   static CallDescription describe(const Recorded& call);
   void vote();
   ncclResult_t pass_on_voted();

@@ -1,7 +1,7 @@
 // Every function that the program calls here instead of in NCCL. The map of the code:
 //
 // clang-format off
-//   a call       boundary.h (exceptions) -> group.cpp (is it ours? when does it run?) -> policy.cpp (the rules)
+//   a call       boundary.h (exceptions) -> group.cpp (is it ours?), policy.cpp (the rules) -> group_end.cpp (when it runs)
 //   a gradient   reduce_scatter.cpp; what lies where: gradient_layout.cpp
 //   a weight     all_gather.cpp (decides) -> weight_record.cpp, weight_difference.cpp or weight_vote.cpp (do);
 //                weight_class.cpp (the kind of a call), ledger.cpp (what was sent before), weight_layout.cpp
