@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "gradient_case.h"
+#include "../reduce_scatter/gradient_case.h"
 
 namespace sdp4bit::test {
 

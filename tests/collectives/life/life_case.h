@@ -1,7 +1,7 @@
 // What tests of life share: a ReduceScatter with buffers of its own, and a captured graph.
 #pragma once
 
-#include "gradient_case.h"
+#include "../reduce_scatter/gradient_case.h"
 
 namespace sdp4bit::test {
 
