@@ -154,7 +154,7 @@ ncclResult_t Group::reduce_scatter(const void* send, void* receive, std::size_t 
       call.looked_after = true;
       if (comm->health.is_native(*comm, count, type, epoch_)) call.reason = Reason::unhealthy_gradients;
     }
-    call.comm = std::move(comm);
+    call.comm = comm;  // ours stays: an abort on another thread may have dropped every other one
     return take(std::move(call), facts, pass_on);
   });
 }
@@ -183,7 +183,7 @@ ncclResult_t Group::all_gather(const void* send, void* receive, std::size_t coun
       call.tracked = true;
       if (call.gather != GatherKind::difference) call.reason = Reason::weight_native;
     }
-    call.comm = std::move(comm);
+    call.comm = comm;  // ours stays: an abort on another thread may have dropped every other one
     return take(std::move(call), facts, pass_on);
   });
 }
