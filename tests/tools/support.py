@@ -1,0 +1,33 @@
+"""How the tests call the command: as a user does, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Dict, Optional, Sequence
+
+TOOL = os.environ.get("SDP4BIT_TOOL") or os.path.join(os.path.dirname(__file__), "..", "..", "tools", "sdp4bit")
+
+
+def take_arguments(count: int) -> Sequence[str]:
+    """The first `count` arguments of the test's command line; unittest sees the rest."""
+    taken, sys.argv[1:] = sys.argv[1 : 1 + count], sys.argv[1 + count :]
+    if len(taken) < count:
+        sys.exit(f"{sys.argv[0]} needs {count} arguments: run it by ctest, which gives them")
+    return taken
+
+
+def clean_environment() -> Dict[str, str]:
+    """This process's, without what would change what the command finds."""
+    dropped = ("SDP4BIT_", "NCCL_", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    kept["PYTHONDONTWRITEBYTECODE"] = "1"
+    return kept
+
+
+def sdp4bit(*words: str, variables: Optional[Dict[str, str]] = None, seconds: float = 60,
+            folder: Optional[str] = None) -> "subprocess.CompletedProcess[str]":
+    """Runs `sdp4bit WORDS`, with `variables` set besides."""
+    return subprocess.run([sys.executable, TOOL, *words], env={**clean_environment(), **(variables or {})}, cwd=folder,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False)

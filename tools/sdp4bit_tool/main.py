@@ -1,0 +1,88 @@
+"""The table of commands, and how one of them is started.
+
+A command is a module with `add_arguments(parser)` and `run(arguments) -> int`, its exit code. It is imported only when
+it was asked for: what one command needs and is missing harms no other. A module with `parse(parser, words)` reads its
+words itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+from typing import NoReturn, Sequence
+
+from .errors import UserError, nearest
+
+
+@dataclass(frozen=True)
+class Command:
+    """One row: its name, the module that is it, and what it is for."""
+
+    name: str
+    module: str
+    summary: str
+
+
+COMMANDS = (
+    Command("options", "options", "show every option of the library, with the value in force and its origin"),
+)
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, except that a mistake is one line that says where help is."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; `{self.prog} --help` shows what is accepted")
+
+
+def overview() -> str:
+    """What `sdp4bit --help` says."""
+    width = max(len(command.name) for command in COMMANDS)
+    lines = [f"  {command.name:{width}}  {command.summary}" for command in COMMANDS]
+    return "\n".join(["usage: sdp4bit COMMAND [ARGUMENT...]", "", *lines, "", "sdp4bit COMMAND --help says more.", ""])
+
+
+def find_command(name: str) -> Command:
+    """The row of that name."""
+    for command in COMMANDS:
+        if command.name == name:
+            return command
+    names = [command.name for command in COMMANDS]
+    raise UserError(f"there is no command '{name}': did you mean '{nearest(name, names)}'? There are: {', '.join(names)}")
+
+
+def start(words: Sequence[str]) -> int:
+    """Runs the command that the words ask for."""
+    if not words:
+        sys.stderr.write(overview())
+        return 2
+    if words[0] in ("-h", "--help", "help"):
+        sys.stdout.write(overview())
+        return 0
+    command = find_command(words[0])
+    module = importlib.import_module(f".{command.module}", __package__)
+    parser = Parser(prog=f"sdp4bit {command.name}", description=(module.__doc__ or command.summary).strip(),
+                    formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    module.add_arguments(parser)
+    parse = getattr(module, "parse", None)
+    arguments = parse(parser, words[1:]) if parse else parser.parse_args(words[1:])
+    return module.run(arguments)
+
+
+def main(words: Sequence[str]) -> int:
+    """The exit code: 2 for what the user can repair, as UserError says; the command's own otherwise."""
+    try:
+        code = start(list(words))
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        print(f"sdp4bit: {error}", file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
