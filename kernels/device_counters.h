@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "kernels/host_device.h"
+
 namespace sdp4bit {
 
 /// Groups of elements that hold a NaN or an infinity.
@@ -14,6 +16,21 @@ struct NonFiniteGroups {
   std::uint64_t received = 0;  // with at least one NaN scale among the messages
 };
 
+/// Successive samples together: squares of what decoding leaves, and of what was to be sent.
+struct SamplePoint {
+  double error = 0.0;
+  double input = 0.0;
+};
+inline constexpr unsigned kSamplePoints = 64;  // of a course, at most; even
+
+/// Samples that one point of a course of `samples` stands for, the last point perhaps fewer. Points are never
+/// dropped: when all are in use, neighbours become one.
+SDP4BIT_HOST_DEVICE constexpr std::uint64_t samples_per_point(std::uint64_t samples) {
+  std::uint64_t each = 1;
+  while (samples > each * kSamplePoints) each *= 2;
+  return each;
+}
+
 /// One kind of sampled message: sums over its elements that are finite.
 struct SampleSums {
   std::uint64_t samples = 0;  // odd while the kernel writes: twice the number of samples else
@@ -21,6 +38,7 @@ struct SampleSums {
   double last_input = 0.0;    // ... and of what was to be sent
   double total_error = 0.0;   // of all samples
   double total_input = 0.0;
+  SamplePoint course[kSamplePoints] = {};  // all samples in order, as samples_per_point() groups them
 };
 
 enum class SampleKind : std::uint8_t { gradient_first, gradient_second, weight, count_ };

@@ -156,6 +156,20 @@ __global__ void __launch_bounds__(kThreads)
   store_partial(target, sum);
 }
 
+/// The last sample becomes part of the course.
+__device__ __forceinline__ void add_to_course(SampleSums& sums) {
+  const std::uint64_t before = sums.samples / 2, each = samples_per_point(before + 1);
+  if (each > samples_per_point(before)) {
+    for (unsigned i = 0; i < kSamplePoints; ++i) {
+      const bool kept = i < kSamplePoints / 2;
+      sums.course[i].error = kept ? sums.course[2 * i].error + sums.course[2 * i + 1].error : 0.0;
+      sums.course[i].input = kept ? sums.course[2 * i].input + sums.course[2 * i + 1].input : 0.0;
+    }
+  }
+  sums.course[before / each].error += sums.last_error;
+  sums.course[before / each].input += sums.last_input;
+}
+
 /// One thread block. The host reads the mirror at any time: an odd number of samples says that it changes.
 __global__ void __launch_bounds__(kThreads)
     add_sample_kernel(const SampleTarget target, const unsigned partial_count) {
@@ -165,27 +179,38 @@ __global__ void __launch_bounds__(kThreads)
     sum.input += target.partials[i].input;
   }
   sum = sum_of_block(sum);
-  if (threadIdx.x != 0) return;
-  SampleSums sums = *target.sums;
-  if (target.first_chunk) sums.last_error = sums.last_input = 0.0;
-  sums.last_error += sum.error;
-  sums.last_input += sum.input;
-  if (target.last_chunk) {
-    sums.total_error += sums.last_error;
-    sums.total_input += sums.last_input;
-    sums.samples += 2;
+  SampleSums& sums = *target.sums;
+  if (threadIdx.x == 0) {
+    if (target.first_chunk) sums.last_error = sums.last_input = 0.0;
+    sums.last_error += sum.error;
+    sums.last_input += sum.input;
+    if (target.last_chunk) {
+      sums.total_error += sums.last_error;
+      sums.total_input += sums.last_input;
+      add_to_course(sums);
+      sums.samples += 2;
+    }
   }
-  *target.sums = sums;
   if (!target.last_chunk) return;
   volatile SampleSums* mirror = target.mirror;
-  mirror->samples = sums.samples - 1;
+  if (threadIdx.x == 0) {
+    mirror->samples = sums.samples - 1;
+    __threadfence_system();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    mirror->last_error = sums.last_error;
+    mirror->last_input = sums.last_input;
+    mirror->total_error = sums.total_error;
+    mirror->total_input = sums.total_input;
+  }
+  for (unsigned i = threadIdx.x; i < kSamplePoints; i += kThreads) {
+    mirror->course[i].error = sums.course[i].error;
+    mirror->course[i].input = sums.course[i].input;
+  }
   __threadfence_system();
-  mirror->last_error = sums.last_error;
-  mirror->last_input = sums.last_input;
-  mirror->total_error = sums.total_error;
-  mirror->total_input = sums.total_input;
-  __threadfence_system();
-  mirror->samples = sums.samples;
+  __syncthreads();
+  if (threadIdx.x == 0) mirror->samples = sums.samples;
 }
 
 /// Measures with `launch`(grid), then adds up.

@@ -71,6 +71,9 @@ SampleSums read_sample(const SampleSums& mirror) {
     sums.last_input = volatile_load(mirror.last_input);
     sums.total_error = volatile_load(mirror.total_error);
     sums.total_input = volatile_load(mirror.total_input);
+    for (unsigned i = 0; i < kSamplePoints; ++i) {
+      sums.course[i] = {volatile_load(mirror.course[i].error), volatile_load(mirror.course[i].input)};
+    }
     if (sums.samples % 2 == 0 && sums.samples == volatile_load(mirror.samples)) return sums;
   }
   return {};
@@ -88,11 +91,16 @@ DeviceCounters read_mirror(const DeviceCounters& mirror) {
 
 SampledError error_of(const SampleSums& sums) {
   const auto ratio = [](double error, double input) { return input > 0.0 ? std::sqrt(error / input) : 0.0; };
-  return {.samples = sums.samples / 2,
-          .last = ratio(sums.last_error, sums.last_input),
-          .mean = ratio(sums.total_error, sums.total_input),
-          .total_error = sums.total_error,
-          .total_input = sums.total_input};
+  SampledError sampled{.samples = sums.samples / 2,
+                       .last = ratio(sums.last_error, sums.last_input),
+                       .mean = ratio(sums.total_error, sums.total_input),
+                       .total_error = sums.total_error,
+                       .total_input = sums.total_input};
+  const std::uint64_t each = samples_per_point(sampled.samples);
+  for (std::uint64_t i = 0; i * each < sampled.samples; ++i) {
+    sampled.course.push_back(ratio(sums.course[i].error, sums.course[i].input));
+  }
+  return sampled;
 }
 
 /// Requires the registry's lock.
@@ -148,6 +156,7 @@ void FunctionCounts::add(const FunctionCounts& other) {
 }
 
 void SampledError::add(const SampledError& other) {
+  course.clear();
   samples += other.samples;
   total_error += other.total_error;
   total_input += other.total_input;

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -27,13 +27,8 @@ constexpr auto kFirstWrite = std::chrono::seconds(1), kRefresh = std::chrono::se
 
 std::atomic<unsigned long long> files_not_written{0};
 std::atomic<pid_t> owner{0};
+std::atomic<std::int64_t> first_call{0};
 std::mutex writing;
-
-std::string host() {
-  std::array<char, 256> name{};
-  (void)::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 bool write_whole(const std::string& path, const std::string& text) {
   std::FILE* const file = std::fopen(path.c_str(), "we");
@@ -45,7 +40,7 @@ bool write_whole(const std::string& path, const std::string& text) {
 void write_file(const std::string& path, const std::string& text) {
   const std::string target = expand_path(path);
   // A name of this process alone: others may write the same target.
-  const std::string draft = target + "." + host() + "." + std::to_string(::getpid()) + ".new";
+  const std::string draft = target + "." + host_name() + "." + std::to_string(::getpid()) + ".new";
   if (write_whole(draft, text) && std::rename(draft.c_str(), target.c_str()) == 0) return;
   const int reason = errno;
   (void)std::remove(draft.c_str());
@@ -97,6 +92,15 @@ void say_options() {
 
 }  // namespace
 
+std::int64_t seconds_since_1970() {
+  return static_cast<std::int64_t>(std::time(nullptr));
+}
+
+std::int64_t counting_since() {
+  const std::int64_t since = first_call.load();
+  return since != 0 ? since : seconds_since_1970();
+}
+
 unsigned long long dropped_files() {
   return files_not_written.load();
 }
@@ -110,7 +114,7 @@ std::string expand_path(const std::string& path) {
       text += path[i];
       continue;
     }
-    text += next == 'h'   ? host()
+    text += next == 'h'   ? host_name()
             : next == 'p' ? std::to_string(::getpid())
             : next == 'r' ? std::to_string(job_rank())
                           : std::string("%");
@@ -134,6 +138,7 @@ void report_at_exit() {
   static std::once_flag once;
   std::call_once(once, [] {
     owner.store(::getpid());
+    first_call.store(seconds_since_1970());
     const bool files = !config().stats.empty() || !config().metrics.empty();
     if (files) keep_fresh();
     if (job_rank() <= 0) say_options();

@@ -47,6 +47,12 @@ void write_samples(JsonWriter& json, const CommCounts& counts) {
     json.value("samples", error.samples);
     json.value("last", error.last);
     json.value("mean", error.mean);
+    if (!error.course.empty()) {
+      json.value("samples_per_point", samples_per_point(error.samples));
+      json.open_array("course");
+      for (const double mean : error.course) json.value({}, mean);
+      json.close_array();
+    }
     json.close_object();
   }
   json.close_object();
@@ -115,6 +121,10 @@ std::string stats_json() {
   json.value("version", SDP4BIT_VERSION);
   json.value("process", std::uint64_t{static_cast<std::uint32_t>(::getpid())});
   json.value("job_rank", job_rank());
+  json.value("job_ranks", job_size());
+  json.value("host", host_name());
+  json.value("started", counting_since());
+  json.value("written", seconds_since_1970());
   write_functions(json, snapshot.total);
   write_samples(json, snapshot.total);
   write_memory(json, snapshot.total);

@@ -39,6 +39,8 @@ struct SampledError {
   double last = 0.0;  // relative L2 error of the last sample
   double mean = 0.0;  // of all samples together: root of summed squares over summed squares
   double total_error = 0.0, total_input = 0.0;
+  std::vector<double> course = {};  // of one communicator: the mean of each samples_per_point() in order
+  /// The sum has no course: calls of different communicators have no common order.
   void add(const SampledError& other);
 };
 [[nodiscard]] const char* sample_kind_name(SampleKind kind);

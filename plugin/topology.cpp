@@ -20,11 +20,15 @@ std::uint64_t hash_text(std::string_view text) {
 std::uint64_t host_hash() {
   const std::string host_id = environment_text("NCCL_HOSTID");
   if (!host_id.empty()) return hash_text(host_id);
-  std::array<char, 256> name{};
-  (void)::gethostname(name.data(), name.size() - 1);
   std::string boot_id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
-  return hash_text(name.data() + boot_id);
+  return hash_text(host_name() + boot_id);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  (void)::gethostname(name.data(), name.size() - 1);
+  return name.data();
 }
 
 Topology make_topology(std::span<const std::uint64_t> host_hashes, std::uint32_t rank,

@@ -33,6 +33,7 @@ struct Topology {
 
 /// What NCCL hashes too: NCCL_HOSTID, else host name and boot id.
 [[nodiscard]] std::uint64_t host_hash();
+[[nodiscard]] std::string host_name();
 [[nodiscard]] std::uint64_t hash_text(std::string_view text);
 
 /// This process's rank in the job and the job's processes, -1 if no launcher says so.

@@ -1,4 +1,5 @@
 // Sampled errors are those of the reference's messages, whatever their shape, and chunks add up.
+#include <algorithm>
 #include <cmath>
 
 #include "catch.h"
@@ -158,6 +159,49 @@ TEST_CASE("Sample.ChunksOfACallAreOneSample") {
   const double relative = std::sqrt(error / square);
   CHECK(relative > 0.12);  // 4 bits, groups of 128, stochastic
   CHECK(relative < 0.2);
+}
+
+TEST_CASE("Sample.TheCourseHoldsEverySampleInItsOrder") {
+  constexpr std::size_t kCount = 300;
+  constexpr std::uint64_t kSamples =
+      3 * kSamplePoints + 5;  // every point was halved twice, the last is short
+  const Codec codec{};
+  const DeviceBytes table(std::vector<std::uint32_t>{0}), counter(std::vector<std::uint64_t>{1});
+  const Target target;
+  std::vector<Sums> wanted;
+  for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
+    const auto seed = static_cast<unsigned>(sample);
+    const DeviceBytes input(make_elements(ElementType::float32, kCount, Content::gaussian, seed)),
+        message(message_bytes(kCount, 1, codec), std::byte{0});
+    const QuantizeArgs args{
+        .input = {.data = input.data(), .type = ElementType::float32, .stride = kCount, .count = kCount},
+        .table = table.as<std::uint32_t>(),
+        .message_count = 1,
+        .segments_per_message = 1,
+        .messages = {message.data(), round_up(message_bytes(kCount, 1, codec), kMessageAlign)},
+        .codec = codec,
+        .key = {},
+        .draw = {.counter = counter.as<std::uint64_t>()}};
+    require_success(quantize(args, nullptr));
+    require_success(sample_quantize(args, target.get(), nullptr));
+    const SampleSums sums = target.read();
+    wanted.push_back({sums.last_error, sums.last_input});
+    const std::uint64_t each = samples_per_point(sample + 1);
+    CAPTURE(sample, each);
+    CHECK((sample + 1 + each - 1) / each <= kSamplePoints);
+    for (std::uint64_t point = 0; point < kSamplePoints; ++point) {
+      Sums of_point;
+      for (std::uint64_t i = point * each; i < std::min((point + 1) * each, sample + 1); ++i) {
+        of_point.error += wanted[i].error;
+        of_point.input += wanted[i].input;
+      }
+      if (!close(sums.course[point].error, of_point.error) ||
+          !close(sums.course[point].input, of_point.input)) {
+        FAIL("point " << point << ": " << sums.course[point].error << ", not " << of_point.error);
+      }
+    }
+  }
+  CHECK(samples_per_point(kSamples) == 4);
 }
 
 TEST_CASE("Sample.SumsForOtherNodesHaveTheReferencesError", "[sample]") {

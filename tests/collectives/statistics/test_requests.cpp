@@ -1,4 +1,5 @@
 // What a program may ask of the library: hints and resets are heard where all ranks ask, and nowhere else.
+#include <algorithm>
 #include <cmath>
 
 #include "catch.h"
@@ -143,6 +144,12 @@ TEST_CASE("Requests.SampledErrorsAreThoseOfTheFormat") {
           expect(outer > 0.14 && outer < 0.19, "4 bits: " + std::to_string(outer));
         }
         expect(number("weight_difference", "samples") == 0, "no weights");
+        // The communicator's own entry also has each sample for itself.
+        const std::size_t own = text.find("\"communicators\"");
+        const std::size_t course = text.find("\"course\": [", text.find("\"gradient_between_nodes\"", own));
+        expect(course != std::string::npos && text.find("\"course\"") > own, "a course, not in the sums");
+        const std::string list = text.substr(course, text.find(']', course) - course);
+        expect(std::count(list.begin(), list.end(), ',') == 1, "a point for each sample: " + list);
       });
   CHECK(failures(outcomes) == "");
 }

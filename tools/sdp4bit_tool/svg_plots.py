@@ -1,0 +1,153 @@
+"""Plots as SVG elements for a page: matplotlib draws them, the page's style gives them their colours.
+
+Where matplotlib is missing every function returns an empty text, and pages say what to install.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+import io
+import itertools
+import re
+from contextlib import contextmanager
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
+
+AVAILABLE = importlib.util.find_spec("matplotlib") is not None
+MISSING = ("The plots are left out, because this Python has no matplotlib: install python3-matplotlib (Debian) or "
+           "matplotlib (pip) and run the command again. The tables hold the same numbers.")
+
+# Each colour stands for a variable of the page's style; no two are equal, so the text of the SVG tells them apart.
+_COLOURS = {"ink": "#010203", "soft": "#020304", "line": "#030405", "paper": "#fdfcfb", "native": "#8b939c",
+            "sent": "#0b6e99", "passed": "#c9891a", "third": "#7a4fa3", "alarm": "#b3261e", "good": "#2e7d4f"}
+INK, SOFT, LINE, NATIVE, SENT, PASSED, THIRD, ALARM = (
+    _COLOURS[name] for name in ("ink", "soft", "line", "native", "sent", "passed", "third", "alarm"))
+_numbers = itertools.count(1)
+_STATIC = {"ink": "#1a1d21", "soft": "#5c636b", "line": "#d9dcdf", "paper": "#ffffff"}  # for files of their own
+
+
+class Plot:
+    """One figure with its axes; `text` is its SVG once the block is over."""
+
+    def __init__(self, figure: Any, axes: Any) -> None:
+        self.figure, self.axes, self.text = figure, axes, ""
+
+
+def _settings() -> dict:
+    return {"svg.fonttype": "none", "svg.hashsalt": "sdp4bit", "font.size": 10, "axes.spines.top": False,
+            "axes.spines.right": False, "axes.edgecolor": LINE, "axes.labelcolor": SOFT, "text.color": INK,
+            "xtick.color": SOFT, "ytick.color": SOFT, "axes.titlesize": 11, "axes.titleweight": "bold",
+            "axes.titlelocation": "left", "legend.frameon": False, "legend.fontsize": 9, "axes.grid": True,
+            "grid.color": LINE, "grid.linewidth": 0.6, "axes.axisbelow": True, "figure.constrained_layout.use": True}
+
+
+@contextmanager
+def plot(title: str, description: str, height: float = 3.2, width: float = 5.6, coloured_by_page: bool = True,
+         picture: str = "svg") -> Iterator[Plot]:
+    """Draws into `axes`. `description` is for those who do not see it. `picture` may be png, for a file."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    with matplotlib.rc_context(_settings()):
+        figure, axes = pyplot.subplots(figsize=(width, height))
+        axes.set_title(title)
+        drawn = Plot(figure, axes)
+        try:
+            yield drawn
+            data = io.BytesIO()
+            if picture == "svg":
+                figure.savefig(data, format="svg", transparent=coloured_by_page, metadata={"Date": None, "Creator": None})
+                svg = data.getvalue().decode()
+                drawn.text = _element(svg, title, description) if coloured_by_page else _fixed(svg, title, description)
+            else:
+                _recolour(figure)
+                figure.savefig(data, format=picture, dpi=160, facecolor="white")
+                drawn.data = data.getvalue()
+        finally:
+            pyplot.close(figure)
+
+
+def _recolour(figure: Any) -> None:
+    """A picture of pixels has no variables: the placeholders become what they stand for."""
+    from matplotlib.colors import to_hex
+
+    known = {_COLOURS[name]: colour for name, colour in _STATIC.items()}
+    for artist in figure.findobj():
+        for part in ("color", "facecolor", "edgecolor"):
+            getter, setter = getattr(artist, f"get_{part}", None), getattr(artist, f"set_{part}", None)
+            if getter is None or setter is None:
+                continue
+            try:
+                replacement = known.get(to_hex(getter()))
+            except (TypeError, ValueError):
+                continue
+            if replacement:
+                setter(replacement)
+
+
+def _with_title(svg: str, title: str, description: str, attributes: str) -> str:
+    number = next(_numbers)
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    prefix = f"p{number}-"  # ids are the page's, not the element's
+    svg = re.sub(r'\bid="', f'id="{prefix}', svg)
+    svg = re.sub(r'(xlink:href="|url\()#', rf"\1#{prefix}", svg)
+    head = (f'<svg role="img" aria-labelledby="{prefix}title {prefix}text" {attributes}',
+            f'<title id="{prefix}title">{html.escape(title)}</title><desc id="{prefix}text">{html.escape(description)}</desc>')
+    opening, rest = svg.split(">", 1)
+    opening = re.sub(r' (width|height)="[^"]*"', "", opening) if not attributes else opening
+    return opening.replace("<svg", head[0].rstrip(), 1) + ">" + head[1] + rest.strip()
+
+
+def _element(svg: str, title: str, description: str) -> str:
+    svg = _with_title(svg, title, description, "")
+    for name, colour in _COLOURS.items():
+        svg = svg.replace(colour, f"var(--{name})")
+    return svg
+
+
+def _fixed(svg: str, title: str, description: str) -> str:
+    svg = _with_title(svg, title, description, 'style="background: #ffffff"')
+    for name, colour in _STATIC.items():
+        svg = svg.replace(_COLOURS[name], colour)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + svg + "\n"
+
+
+def short(text: str, length: int = 26) -> str:
+    """A label that leaves room for the bars."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def stacked_bars(title: str, description: str, labels: Sequence[str], series: Sequence[Tuple[str, str, Sequence[float]]],
+                 unit: str, pairs: Optional[Sequence[Tuple[str, str, Sequence[float]]]] = None) -> str:
+    """Horizontal bars, a row for each label: `series` above, `pairs` below, each a stack of (name, colour, values)."""
+    if not AVAILABLE or not labels:
+        return ""
+    stacks: List[Sequence[Tuple[str, str, Sequence[float]]]] = [series] + ([pairs] if pairs else [])
+    thick = 0.72 / len(stacks)
+    with plot(title, description, height=1.15 + (0.42 if pairs else 0.3) * len(labels)) as drawn:
+        named = set()
+        for place, stack in enumerate(stacks):
+            left = [0.0] * len(labels)
+            positions = [row + (place - (len(stacks) - 1) / 2) * thick for row in range(len(labels))]
+            for name, colour, values in stack:
+                drawn.axes.barh(positions, values, thick * 0.92, left=left, color=colour,
+                                label=None if name in named else name)
+                named.add(name)
+                left = [a + b for a, b in zip(left, values)]
+        drawn.axes.set_yticks(range(len(labels)), [short(label) for label in labels])
+        drawn.axes.invert_yaxis()
+        drawn.axes.set_xlabel(unit)
+        drawn.axes.grid(axis="y", visible=False)
+        drawn.axes.tick_params(axis="y", length=0, labelcolor=INK)
+        if len(named) > 1:
+            drawn.figure.legend(loc="outside upper left" if _can_place_outside() else "upper right", ncol=3)
+    return drawn.text
+
+
+def _can_place_outside() -> bool:
+    import matplotlib
+
+    return tuple(int(part) for part in matplotlib.__version__.split(".")[:2]) >= (3, 7)
