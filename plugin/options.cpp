@@ -174,6 +174,7 @@ std::string option_value(std::string_view name, const Config& config) {
 ParsedConfig parse_config(std::span<const char* const> environment) {
   constexpr std::string_view kPrefix = "SDP4BIT_";
   ParsedConfig parsed;
+  parsed.given.resize(kTable.size());
   for (const std::string_view entry : environment) {
     const std::size_t equals = entry.find('=');
     if (!entry.starts_with(kPrefix) || equals == std::string_view::npos) continue;
@@ -182,7 +183,11 @@ ParsedConfig parse_config(std::span<const char* const> environment) {
         std::find_if(kTable.begin(), kTable.end(), [&](const Option& row) { return name == row.name; });
     if (option == kTable.end()) {
       parsed.complaints.push_back(unknown_variable(name));
-    } else if (!option->parse(text, parsed.config)) {
+      continue;
+    }
+    const bool accepted = option->parse(text, parsed.config);
+    parsed.given[static_cast<std::size_t>(option - kTable.begin())] = {true, !accepted, std::string(text)};
+    if (!accepted) {
       parsed.complaints.push_back(std::string(name) + "=\"" + std::string(text) +
                                   "\" is refused: accepted are " + option->accepts + "; in force is \"" +
                                   option->print(parsed.config) + "\"");
@@ -191,15 +196,23 @@ ParsedConfig parse_config(std::span<const char* const> environment) {
   return parsed;
 }
 
-const Config& config() {
-  static const Config* const instance = [] {
+// What these two make outlives every static object.
+const ParsedConfig& parsed_environment() {
+  static const ParsedConfig* const instance = [] {
     std::size_t count = 0;
     while (environ && environ[count]) ++count;
     const std::vector<const char*> environment(environ, environ + count);
-    ParsedConfig parsed = parse_config(environment);
+    return new ParsedConfig(parse_config(environment));
+  }();
+  return *instance;
+}
+
+const Config& config() {
+  static const Config* const instance = [] {
+    const ParsedConfig& parsed = parsed_environment();
     set_log_level(parsed.config.log);
     for (const std::string& complaint : parsed.complaints) log_warn("%s", complaint.c_str());
-    return new Config(std::move(parsed.config));  // outlives every static object
+    return &parsed.config;
   }();
   return *instance;
 }

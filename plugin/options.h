@@ -125,15 +125,23 @@ struct Option {
 /// The value in force of one variable, as text.
 [[nodiscard]] std::string option_value(std::string_view name, const Config& config);
 
-/// What was wrong with the environment: one line each, ready for the log.
+/// What the environment says of one variable.
+struct GivenValue {
+  bool is_set = false;
+  bool is_refused = false;  // the text is no value: the default is in force
+  std::string text{};
+};
+
 struct ParsedConfig {
   Config config;
-  std::vector<std::string> complaints;
+  std::vector<std::string> complaints;  // what was wrong: one line each, ready for the log
+  std::vector<GivenValue> given;        // one for each row of the table, in its order
 };
 /// `environment` holds NAME=value texts. A bad value leaves the default in force and complains.
 [[nodiscard]] ParsedConfig parse_config(std::span<const char* const> environment);
 
-/// The environment's, read at the first call; complaints are logged then, once a process.
+/// The environment's, read at the first call of either; config() also logs the complaints, once a process.
+const ParsedConfig& parsed_environment();
 const Config& config();
 
 /// Another variable of the environment (WORLD_SIZE, NCCL_HOSTID, ...), "" if not set: only options.cpp asks

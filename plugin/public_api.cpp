@@ -11,42 +11,15 @@
 #include "plugin/late_binding.h"
 #include "plugin/log.h"
 #include "plugin/options.h"
+#include "plugin/public_answer.h"
 #include "plugin/real_nccl.h"
 #include "plugin/route.h"
 #include "plugin/stats_snapshot.h"
 #include "plugin/stats_text.h"
 
-#define SDP4BIT_EXPORT extern "C" __attribute__((visibility("default")))
-
 using namespace sdp4bit;
 
 namespace {
-
-/// C programs cannot catch: what fails gives an empty text.
-template <typename Make>
-size_t give_text(char* buffer, size_t capacity, Make make) noexcept {
-  try {
-    const std::string text = make();
-    if (capacity > 0) {
-      const size_t length = std::min(text.size(), capacity - 1);
-      std::memcpy(buffer, text.data(), length);
-      buffer[length] = '\0';
-    }
-    return text.size();
-  } catch (...) {
-    if (capacity > 0) buffer[0] = '\0';
-    return 0;
-  }
-}
-
-template <typename Body>
-int answer(Body body) noexcept {
-  try {
-    return body();
-  } catch (...) {
-    return -1;
-  }
-}
 
 std::optional<Collective> collective_of(const char* name) {
   for (const Collective collective : kCollectives) {

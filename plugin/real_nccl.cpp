@@ -86,8 +86,8 @@ std::unique_ptr<RealNccl> resolve(const LoadedObject& object) {
     throw Error(ncclSystemError, real->path + " defines pncclAllGather but lacks " + missing +
                                      ": it is no NCCL, or older than 2.16");
   }
-  constexpr int kOldest = 21600, kNewest = 99999;
-  if (real->get_version(&real->version) != ncclSuccess || real->version < kOldest ||
+  constexpr int kNewest = 99999;
+  if (real->get_version(&real->version) != ncclSuccess || real->version < kOldestNccl ||
       real->version > kNewest) {
     throw Error(ncclSystemError, real->path + " says that it is NCCL version " +
                                      std::to_string(real->version) +

@@ -45,6 +45,9 @@ struct RealNccl {
   unsigned index = 0;  // which copy of this process
 };
 
+/// The first release whose functions have second names, pncclX.
+inline constexpr int kOldestNccl = 21600;
+
 /// More copies than this in one process are refused.
 inline constexpr unsigned kMostNcclCopies = 8;
 

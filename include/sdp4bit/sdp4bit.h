@@ -23,9 +23,33 @@ typedef size_t (*sdp4bitTextFunction)(char* buffer, size_t capacity);
 /* The options as a table for documentation, and as NAME=value lines with the values in force. */
 size_t sdp4bitOptionsMarkdown(char* buffer, size_t capacity);
 size_t sdp4bitOptionsInForce(char* buffer, size_t capacity);
+/* Facts of the build as NAME=value lines: version; cuda_runtime, CUDA's version code, whose major version the
+ * driver must have; architectures, a list as CMAKE_CUDA_ARCHITECTURES takes it; oldest_nccl, a version code.
+ */
+size_t sdp4bitBuildFacts(char* buffer, size_t capacity);
 /* What SDP4BIT_STATS and SDP4BIT_METRICS write, now. */
 size_t sdp4bitStatisticsJson(char* buffer, size_t capacity);
 size_t sdp4bitStatisticsPrometheus(char* buffer, size_t capacity);
+
+/* One option. `size` is set by the caller to sizeof the structure that it knows, as below. The texts live as
+ * long as the process. */
+typedef struct {
+  size_t size;
+  const char* name;          /* of the environment variable: "SDP4BIT_MIN_BYTES" */
+  const char* default_value; /* "1M"; "" where there is none */
+  const char* accepted;      /* which values are, for people */
+  const char* help;
+  const char* value; /* in force in this process */
+  const char* given; /* the environment's text, NULL where it has none */
+  int is_refused;    /* the environment's text is no value, so the default is in force */
+  int shapes_wire;   /* must be equal on all ranks */
+} sdp4bitOption;
+/* The `index`-th option, in the order of documentation; -1 behind the last. Nothing is logged. */
+int sdp4bitGetOption(size_t index, sdp4bitOption* option);
+typedef int (*sdp4bitGetOptionFunction)(size_t index, sdp4bitOption* option);
+/* Whether `text` is a value of the option of that name: 1 or 0; -1 if there is no such option. */
+int sdp4bitCheckOption(const char* name, const char* text);
+typedef int (*sdp4bitCheckOptionFunction)(const char* name, const char* text);
 
 /* Functions below name an NCCL function by "reduce_scatter" or "all_gather", and a communicator by its
  * ncclComm_t; NULL is the process, all its communicators together. Unless said otherwise they return 0, or -1
@@ -99,6 +123,9 @@ typedef struct {
   sdp4bitHintFunction hint;
   sdp4bitResetWeightsFunction reset_weights;
   sdp4bitTakeCallsFunction take_calls;
+  sdp4bitTextFunction build_facts;
+  sdp4bitGetOptionFunction get_option;
+  sdp4bitCheckOptionFunction check_option;
 } sdp4bitFunctions;
 
 /* Fills `functions`; returns 1 if the library is in the process, else 0 and only NULLs. (dlopen(NULL) finds
@@ -132,6 +159,9 @@ static inline int sdp4bitLoad(sdp4bitFunctions* functions) {
   SDP4BIT_LOAD(hint, "sdp4bitHint");
   SDP4BIT_LOAD(reset_weights, "sdp4bitResetWeights");
   SDP4BIT_LOAD(take_calls, "sdp4bitTakeCalls");
+  SDP4BIT_LOAD(build_facts, "sdp4bitBuildFacts");
+  SDP4BIT_LOAD(get_option, "sdp4bitGetOption");
+  SDP4BIT_LOAD(check_option, "sdp4bitCheckOption");
 #undef SDP4BIT_LOAD
   dlclose(program);
   return functions->version != NULL;

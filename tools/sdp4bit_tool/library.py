@@ -6,11 +6,13 @@ import argparse
 import ctypes
 import os
 import pathlib
-from typing import Iterator, Optional
+from dataclasses import dataclass
+from typing import Dict, Iterator, List, Optional
 
 from .errors import UserError
 
 NAME = "libsdp4bit.so"
+PREFIX = "SDP4BIT_"
 
 
 def add_library_argument(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +54,35 @@ def find_library(given: Optional[str] = None) -> pathlib.Path:
                     f"--library /path/to/{NAME}")
 
 
+class _OptionRow(ctypes.Structure):
+    """sdp4bitOption of sdp4bit.h."""
+
+    _fields_ = [
+        ("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("default_value", ctypes.c_char_p),
+        ("accepted", ctypes.c_char_p), ("help", ctypes.c_char_p), ("value", ctypes.c_char_p),
+        ("given", ctypes.c_char_p), ("is_refused", ctypes.c_int), ("shapes_wire", ctypes.c_int),
+    ]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One variable, as the library knows it. `given` is what the environment says, if it says anything."""
+
+    name: str
+    default: str
+    accepted: str
+    help: str
+    value: str
+    given: Optional[str]
+    is_refused: bool
+    shapes_wire: bool
+
+    @property
+    def flag(self) -> str:
+        """Its name on the command line: --min-bytes for SDP4BIT_MIN_BYTES."""
+        return "--" + self.name[len(PREFIX) :].lower().replace("_", "-")
+
+
 class Library:
     """libsdp4bit.so, loaded into this process. It takes no calls here; it is only asked."""
 
@@ -81,6 +112,34 @@ class Library:
         buffer = ctypes.create_string_buffer(length + 1)
         function(*before, buffer, ctypes.c_size_t(length + 1))
         return buffer.value.decode(errors="replace")
+
+
+    def options(self) -> List[Option]:
+        """The table, with the values that are in force in this process's environment."""
+        function = self._function("sdp4bitGetOption")
+        function.argtypes = [ctypes.c_size_t, ctypes.POINTER(_OptionRow)]
+        row = _OptionRow(size=ctypes.sizeof(_OptionRow))
+        rows: List[Option] = []
+        while function(len(rows), ctypes.byref(row)) == 0:
+            texts = [_decoded(text) for text in (row.name, row.default_value, row.accepted, row.help, row.value)]
+            given = None if row.given is None else _decoded(row.given)
+            rows.append(Option(*texts, given, bool(row.is_refused), bool(row.shapes_wire)))
+        return rows
+
+    def accepts(self, name: str, value: str) -> bool:
+        """Whether the library takes that text as a value of that variable."""
+        function = self._function("sdp4bitCheckOption")
+        function.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+        return function(os.fsencode(name), os.fsencode(value)) == 1
+
+    def build_facts(self) -> Dict[str, str]:
+        """What it was built for: version, cuda_runtime, architectures, oldest_nccl."""
+        lines = self.text("sdp4bitBuildFacts").splitlines()
+        return {name: value for name, _, value in (line.partition("=") for line in lines)}
+
+
+def _decoded(text: bytes) -> str:
+    return os.fsdecode(text)
 
 
 def open_library(given: Optional[str] = None) -> Library:

@@ -45,6 +45,36 @@ static void run(int gather) {
   synchronize();
 }
 
+/* Every option accepts its own default; rows end; unknown names are none. */
+static void read_options(const sdp4bitFunctions* library) {
+  sdp4bitOption option;
+  char facts[512];
+  size_t i, set = 0;
+  for (i = 0;; ++i) {
+    option.size = sizeof option;
+    if (library->get_option(i, &option) != 0) break;
+    require(strncmp(option.name, "SDP4BIT_", 8) == 0 && *option.accepted && *option.help, "a row");
+    require(library->check_option(option.name, option.default_value) == 1 || !*option.default_value,
+            "a default is accepted");
+    set += option.given != NULL;
+    if (strcmp(option.name, "SDP4BIT_LOCAL_SIZE") == 0)
+      require(strcmp(option.value, "2") == 0 && option.given && strcmp(option.given, "2") == 0 &&
+                  strcmp(option.default_value, "0") == 0 && !option.is_refused && option.shapes_wire,
+              "the value of the environment");
+  }
+  require(i > 25 && set >= 3, "as many rows as options, with those that are set");
+  option.size = offsetof(sdp4bitOption, accepted);
+  option.accepted = NULL;
+  require(library->get_option(0, &option) == 0 && option.size == offsetof(sdp4bitOption, accepted) &&
+              option.default_value && !option.accepted,
+          "a caller that knows fewer fields gets those");
+  require(library->check_option("SDP4BIT_SEED", "4bits") == 0, "a bad value");
+  require(library->check_option("SDP4BIT_NONE", "1") == -1, "an unknown option");
+  require(library->build_facts(facts, sizeof facts) > 0 && strstr(facts, "\narchitectures=") &&
+              strstr(facts, "\ncuda_runtime=") && strstr(facts, "\noldest_nccl=2"),
+          "facts of the build");
+}
+
 static void read_counters(const sdp4bitFunctions* library) {
   sdp4bitStatistics all, one;
   const char* name = NULL;
@@ -84,7 +114,10 @@ int main(int argc, char** argv) {
   }
   for (i = 0; i < kReductions; ++i) run(0);
   for (i = 0; i < kGathers; ++i) run(1);
-  if (loaded) read_counters(&library);
+  if (loaded) {
+    read_counters(&library);
+    read_options(&library);
+  }
   if (argc > 2) {
     sleep(2);
     _exit(0);
