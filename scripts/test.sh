@@ -41,6 +41,7 @@ while (($#)); do
   shift
 done
 
+export PLOTS_REQUIRED=1  # the tests draw the tool's plots
 set_up_tools
 build "$preset"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -26,8 +27,23 @@ def clean_environment() -> Dict[str, str]:
     return kept
 
 
+@functools.lru_cache(maxsize=None)
+def interpreter() -> str:
+    """This Python, or the system's where only that has matplotlib: plots are tested where any can draw them."""
+    for candidate in (sys.executable, "/usr/bin/python3"):
+        if os.path.exists(candidate) and subprocess.run([candidate, "-c", "import matplotlib"], capture_output=True,
+                                                        check=False).returncode == 0:
+            return candidate
+    return sys.executable
+
+
+@functools.lru_cache(maxsize=None)
+def has_matplotlib() -> bool:
+    return subprocess.run([interpreter(), "-c", "import matplotlib"], capture_output=True, check=False).returncode == 0
+
+
 def sdp4bit(*words: str, variables: Optional[Dict[str, str]] = None, seconds: float = 60,
             folder: Optional[str] = None) -> "subprocess.CompletedProcess[str]":
     """Runs `sdp4bit WORDS`, with `variables` set besides."""
-    return subprocess.run([sys.executable, TOOL, *words], env={**clean_environment(), **(variables or {})}, cwd=folder,
+    return subprocess.run([interpreter(), TOOL, *words], env={**clean_environment(), **(variables or {})}, cwd=folder,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False)

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from .stats_files import FUNCTIONS, SAMPLE_KINDS, Communicator, Function, Process, Samples
+from .stats_files import FUNCTIONS, Communicator, Function, Process, Samples
 
 START_WINDOW = 1800  # seconds within which all processes of a job make their first call
 
@@ -261,8 +261,9 @@ def outliers(job: Job) -> List[Outlier]:
     """Processes that are more than 5 % and six typical distances from the median: ranks of a job do the same."""
     if len(job.processes) < 3:
         return []
+    sent = {id(process): links.between.after for process, links in balance(job)}
     measures: Tuple[Tuple[str, Callable[[Process], float]], ...] = (
-        ("bytes sent between nodes", lambda process: _links_of_process(process).between.after),
+        ("bytes sent between nodes", lambda process: sent[id(process)]),
         ("compressed calls", lambda process: float(sum(f.compressed for f in process.functions.values()))),
         ("calls", lambda process: float(sum(f.all_calls for f in process.functions.values()))),
     )
@@ -275,7 +276,3 @@ def outliers(job: Job) -> List[Outlier]:
         found += [Outlier(process, what, value, usual) for process, value in zip(job.processes, values)
                   if abs(value - usual) > bound]
     return found
-
-
-__all__ = ["FUNCTIONS", "SAMPLE_KINDS", "Course", "Group", "Job", "Links", "Outlier", "Traffic", "balance", "course_of",
-           "links_of", "make_job", "mean_error", "outliers", "split_jobs"]

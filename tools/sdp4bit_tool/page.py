@@ -36,13 +36,15 @@ p { margin: 8px 0; max-width: 78ch; }
 .notes li.plain { border-color: var(--line); }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 26px; margin: 16px 0; }
 figure { margin: 0; min-width: 0; }
-figure svg { width: 100%; height: auto; display: block; max-width: 720px; }
+figure svg { width: 100%; height: auto; display: block; max-width: 580px; }
 figcaption { color: var(--soft); font-size: .9rem; margin-top: 4px; max-width: 78ch; }
 .scroll { overflow-x: auto; max-width: 100%; }
 table { border-collapse: collapse; font-size: .9rem; margin: 10px 0; }
 th, td { text-align: left; padding: 5px 14px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; color: var(--soft); }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td { min-width: 11ch; }
+td:last-child { min-width: 20ch; }
+td.number, th.number { min-width: 0; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 code { font: .92em ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 details { margin: 8px 0; } summary { cursor: pointer; color: var(--soft); }
 footer { margin-top: 48px; color: var(--soft); font-size: .85rem; border-top: 1px solid var(--line); padding-top: 10px;

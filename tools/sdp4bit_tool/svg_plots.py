@@ -11,6 +11,7 @@ import io
 import itertools
 import re
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 AVAILABLE = importlib.util.find_spec("matplotlib") is not None
@@ -115,7 +116,20 @@ def _fixed(svg: str, title: str, description: str) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + svg + "\n"
 
 
-def short(text: str, length: int = 26) -> str:
+@dataclass
+class Curve:
+    """A line of a plot, with a band where `low` and `high` are given."""
+
+    name: str
+    colour: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    style: str = "-"
+
+
+def short(text: str, length: int = 36) -> str:
     """A label that leaves room for the bars."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
@@ -143,11 +157,61 @@ def stacked_bars(title: str, description: str, labels: Sequence[str], series: Se
         drawn.axes.grid(axis="y", visible=False)
         drawn.axes.tick_params(axis="y", length=0, labelcolor=INK)
         if len(named) > 1:
-            drawn.figure.legend(loc="outside upper left" if _can_place_outside() else "upper right", ncol=3)
+            _legend_above(drawn.axes, title)
     return drawn.text
 
 
-def _can_place_outside() -> bool:
-    import matplotlib
+def lines(title: str, description: str, curves: Sequence[Curve], x_label: str, y_label: str, log_x: bool = False,
+          log_y: bool = False, height: float = 3.2, marker: Optional[Tuple[float, str]] = None) -> str:
+    """Curves with their bands; `marker` is a place on the x axis with a name."""
+    if not AVAILABLE or not any(curve.x for curve in curves):
+        return ""
+    with plot(title, description, height) as drawn:
+        draw_curves(drawn.axes, curves, x_label, y_label, log_x, log_y, marker)
+    return drawn.text
 
-    return tuple(int(part) for part in matplotlib.__version__.split(".")[:2]) >= (3, 7)
+
+def draw_curves(axes: Any, curves: Sequence[Curve], x_label: str, y_label: str, log_x: bool = False, log_y: bool = False,
+                marker: Optional[Tuple[float, str]] = None) -> None:
+    for curve in curves:
+        if curve.low and curve.high:
+            axes.fill_between(curve.x, curve.low, curve.high, color=curve.colour, alpha=0.22, linewidth=0)
+        axes.plot(curve.x, curve.y, curve.style, color=curve.colour, linewidth=1.8, markersize=4, label=curve.name)
+    if log_x:
+        axes.set_xscale("log")
+    if log_y:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0, top=1.15 * max(max(curve.high or curve.y) for curve in curves) or 1)
+    if marker:
+        axes.axvline(marker[0], color=SOFT, linewidth=1, linestyle=":")
+        axes.annotate(marker[1], (marker[0], 1), xycoords=("data", "axes fraction"), xytext=(4, -12),
+                      textcoords="offset points", fontsize=9, color=SOFT)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    if len(curves) > 1:
+        axes.legend()
+
+
+def ranks(title: str, description: str, values: Sequence[float], odd: Sequence[int], y_label: str, x_label: str) -> str:
+    """A bar for each rank, or points where they are many; `odd` ones are marked."""
+    if not AVAILABLE or not values:
+        return ""
+    with plot(title, description) as drawn:
+        places = list(range(len(values)))
+        colours = [ALARM if i in set(odd) else SENT for i in places]
+        if len(values) <= 64:
+            drawn.axes.bar(places, values, color=colours, width=0.8)
+        else:
+            drawn.axes.scatter(places, values, c=colours, s=9)
+        drawn.axes.set_ylim(bottom=0, top=max(max(values) * 1.15, 1e-9))
+        drawn.axes.set_xlabel(x_label)
+        drawn.axes.set_ylabel(y_label)
+        drawn.axes.xaxis.get_major_locator().set_params(integer=True)
+    return drawn.text
+
+
+def _legend_above(axes: Any, title: str) -> None:
+    """Between the title and the axes, where no bar is."""
+    axes.set_title(title, pad=24)
+    axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncol=3, borderaxespad=0, handlelength=1.2, columnspacing=1.2)

@@ -106,6 +106,6 @@ def show_count(value: int) -> str:
     return f"{value:,}"
 
 
-def plural(number: int, noun: str) -> str:
-    """1 rank, 2 ranks."""
-    return f"{show_count(number)} {noun}" + ("" if number == 1 else "s")
+def plural(number: int, noun: str, many: str = "") -> str:
+    """1 rank, 2 ranks; `many` where that is not the noun with an s."""
+    return f"{show_count(number)} {noun if number == 1 else many or noun + 's'}"

@@ -1,0 +1,168 @@
+"""What a job's numbers mean: the verdict in a sentence or two, and the warnings."""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple, Sequence, Set, Tuple
+
+from .job import Group, Job, mean_error, outliers
+from .reasons import explain
+from .stats_files import SAMPLE_KINDS
+from .units import plural, show_bytes, show_count, show_percent
+
+
+class Finding(NamedTuple):
+    """`kind` is alarm, warning or plain."""
+
+    kind: str
+    text: str
+
+
+def _fewer(before: float, after: float) -> str:
+    return f" ({before / after:.1f} times fewer)" if after > 0 and before > 1.05 * after else ""
+
+
+def _mostly(job: Job) -> str:
+    reasons = job.native_reasons()
+    if not reasons:
+        return "every call was compressed"
+    native = job.calls - job.compressed
+    reason, by_function = reasons[0]
+    share = sum(by_function.values()) / native
+    why = explain(reason).short
+    head = f"{show_percent(native, job.calls)} of {plural(job.calls, 'call')} " + ("was" if job.calls == 1 else "were") + " native"
+    return f"{head}, {'all' if share == 1 else 'mostly' if share > 0.5 else 'most often'} because: {why}"
+
+
+def verdict(job: Job) -> str:
+    """A sentence or two with numbers."""
+    if job.calls == 0:
+        return (f"No ReduceScatter or AllGather was seen in {plural(len(job.processes), 'process', 'processes')}. The program "
+                "makes none, or its NCCL is reached past the library: `sdp4bit doctor` tells which.")
+    reasons = _mostly(job)
+    if job.compressed == 0:
+        return f"Nothing was compressed in this job: {reasons}."
+    between, inside = job.links.between, job.links.inside
+    if between.native > 0:
+        sentence = (f"This job sent {show_bytes(between.after)} between nodes instead of {show_bytes(between.before)}"
+                    f"{_fewer(between.before, between.after)}")
+    else:
+        sentence = (f"This job ran in one node and sent {show_bytes(inside.after)} instead of {show_bytes(inside.before)}"
+                    f"{_fewer(inside.before, inside.after)}")
+    return f"{sentence}; {reasons}."
+
+
+def bad_files(bad: Sequence[Tuple[str, str]]) -> List[Finding]:
+    shown = [Finding("warning", f"Not used: {path}: {reason}.") for path, reason in bad[:5]]
+    if len(bad) > 5:
+        shown.append(Finding("warning", f"{plural(len(bad) - 5, 'more file')} could not be used."))
+    return shown
+
+
+def _ranks(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:6]) + (f" and {len(labels) - 6} more" if len(labels) > 6 else "")
+
+
+def _completeness(job: Job, jobs: Sequence[Job]) -> List[Finding]:
+    found = []
+    if len(jobs) > 1:
+        sizes = ", ".join(plural(len(each.processes), "process", "processes") for each in jobs)
+        found.append(Finding("alarm", f"The files are of {len(jobs)} jobs or runs ({sizes}), by their ranks, sizes and times. "
+                             "This page shows the one that began last; give the files of one job to see another."))
+    expected = job.ranks_expected
+    ranks = {process.job_rank for process in job.processes if process.job_rank >= 0}
+    if expected and len(ranks) < expected:
+        missing = [f"{rank}" for rank in range(expected) if rank not in ranks]
+        found.append(Finding("warning", f"Files of {len(ranks)} of the job's {expected} ranks were given; sums are of these. "
+                             f"Missing: {_ranks(missing)}."))
+    versions = sorted({process.version or "unknown" for process in job.processes})
+    if len(versions) > 1:
+        parts = [f"{version} ({_ranks([p.label for p in job.processes if (p.version or 'unknown') == version])})"
+                 for version in versions]
+        found.append(Finding("alarm", "Different versions of the library: " + "; ".join(parts) + ". Install one everywhere."))
+    last = max((process.written or 0 for process in job.processes), default=0)
+    stale = [process.label for process in job.processes if process.written and last - process.written > 60]
+    if stale:
+        found.append(Finding("warning", f"Written more than a minute before the others': {_ranks(stale)}. A process that was "
+                             "killed leaves its file behind."))
+    return found
+
+
+def _agreement(job: Job) -> List[Finding]:
+    found = []
+    for group in job.groups:
+        reasons = {member.why for _, member in group.members if member.agreement == "off" and member.why}
+        calls = sum(function.all_calls for function in group.functions.values())
+        for why in sorted(reasons):
+            found.append(Finding("warning", f"Off on communicator {group.name or 'without a name'} ({group.shape}, "
+                                 f"{plural(calls, 'call')}): {why}"))
+        waiting = [process.label for process, member in group.members if member.agreement == "pending"
+                   and max(f.all_calls for f in member.functions.values()) > 8]
+        if waiting:
+            found.append(Finding("warning", f"Communicator {group.name or 'without a name'} ({group.shape}) has not agreed after "
+                                 f"many calls, on {_ranks(waiting)}."))
+    return found[:12] + ([Finding("warning", f"{len(found) - 12} more communicators are off.")] if len(found) > 12 else [])
+
+
+def _options(job: Job) -> List[Finding]:
+    found = []
+    for name, values in sorted(job.option_values().items()):
+        if len(values) > 1:
+            parts = [f"{value or '(empty)'} on {_ranks([each.label for each in processes])}" for value, processes in values.items()]
+            own = name in ("SDP4BIT_STATS", "SDP4BIT_METRICS", "SDP4BIT_LOG", "SDP4BIT_WATCHDOG")
+            found.append(Finding("plain" if own else "warning", f"{name} differs between ranks: {'; '.join(parts[:4])}."))
+    return found
+
+
+def _numbers(job: Job) -> List[Finding]:
+    found = []
+    sent = sum(function.count("nonfinite_groups_sent") for function in job.functions.values())
+    if sent:
+        who = [process.label for process in job.processes
+               if any(f.count("nonfinite_groups_sent") for f in process.functions.values())]
+        found.append(Finding("alarm", f"NaN or infinity in {show_count(sent)} groups that were sent, by {_ranks(who)}. They arrive "
+                             "as NaN, so that a loss scaler sees them; a few at the start of a run with loss scaling are usual."))
+    captured = sum(function.count("captured_calls") for function in job.functions.values())
+    if captured:
+        found.append(Finding("plain", f"{plural(captured, 'call')} became part of CUDA graphs. Their bytes count once, not at each "
+                             "replay: more was sent, and saved, than this page says."))
+    if job.links.unknown:
+        found.append(Finding("plain", f"Left out of bytes: {show_bytes(job.links.unknown)} of buffers in native calls of "
+                             "communicators whose nodes were not agreed on."))
+    for group in job.groups:
+        for i, each in enumerate(_stages(group)):
+            if len(each) > 1:
+                found.append(Finding("plain", f"Class {i} of communicator {group.name or 'without a name'} is at different stages "
+                                     f"in different files ({', '.join(sorted(each))}): they were written at different moments."))
+    error = mean_error(job, SAMPLE_KINDS[1])
+    if error is not None and error > 0.25:
+        found.append(Finding("warning", f"The sampled error of gradients between nodes is {error:.2f}; the format makes 0.17 on "
+                             "bell-shaped data. Gradients with few large values: keep SDP4BIT_HADAMARD=32, or use smaller groups."))
+    dropped = sum(process.files_not_written for process in job.processes)
+    if dropped:
+        found.append(Finding("warning", f"{plural(dropped, 'file')} of statistics could not be written: this page may be old."))
+    return found
+
+
+def _stages(group: Group) -> List[Set[str]]:
+    """Of each class, those that any rank says."""
+    members = [member for _, member in group.members]
+    most = max((len(member.classes) for member in members), default=0)
+    return [{member.classes[i].stage for member in members if i < len(member.classes)} for i in range(most)]
+
+
+def _balance(job: Job) -> List[Finding]:
+    odd = outliers(job)
+    if not odd:
+        return []
+    most = max(odd, key=lambda each: abs(each.value - each.usual))
+    shown = show_bytes if "bytes" in most.what else lambda value: show_count(int(value))
+    who = sorted({each.process.label for each in odd}, key=lambda label: (len(label), label))
+    return [Finding("warning", f"Unlike the others: {_ranks(who)}; {most.process.label} has {shown(most.value)} {most.what}, "
+                    f"the median is {shown(most.usual)}. Pipeline stages of different sizes are one good reason.")]
+
+
+def findings(job: Job, jobs: Sequence[Job], bad: Sequence[Tuple[str, str]]) -> List[Finding]:
+    """Alarms first."""
+    found = (_completeness(job, jobs) + bad_files(bad) + _agreement(job) + _options(job) + _numbers(job) + _balance(job))
+    order = {"alarm": 0, "warning": 1, "plain": 2}
+    return sorted(found, key=lambda each: order[each.kind])
