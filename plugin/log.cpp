@@ -12,6 +12,7 @@ namespace {
 
 std::atomic<LogLevel> current_level{LogLevel::warn};
 thread_local LogSubject subject_of_thread;
+std::atomic<std::uint64_t> errors{0}, warnings{0};
 
 void write_line(const char* level, const char* format, std::va_list arguments) noexcept {
   char line[1024];
@@ -41,6 +42,11 @@ bool log_enabled(LogLevel level) noexcept {
   return level <= current_level.load(std::memory_order_relaxed);
 }
 
+LoggedLines logged_lines() noexcept {
+  return {.errors = errors.load(std::memory_order_relaxed),
+          .warnings = warnings.load(std::memory_order_relaxed)};
+}
+
 LogScope::LogScope(LogSubject subject) noexcept : before_(subject_of_thread) {
   subject_of_thread = subject;
 }
@@ -48,19 +54,20 @@ LogScope::~LogScope() {
   subject_of_thread = before_;
 }
 
-#define SDP4BIT_LOG_FUNCTION(function, level, name) \
-  void function(const char* format, ...) noexcept { \
-    if (!log_enabled(level)) return;                \
-    std::va_list arguments;                         \
-    va_start(arguments, format);                    \
-    write_line(name, format, arguments);            \
-    va_end(arguments);                              \
+#define SDP4BIT_LOG_FUNCTION(function, level, name, count) \
+  void function(const char* format, ...) noexcept {        \
+    count;                                                 \
+    if (!log_enabled(level)) return;                       \
+    std::va_list arguments;                                \
+    va_start(arguments, format);                           \
+    write_line(name, format, arguments);                   \
+    va_end(arguments);                                     \
   }
-SDP4BIT_LOG_FUNCTION(log_error, LogLevel::error, "error")
-SDP4BIT_LOG_FUNCTION(log_warn, LogLevel::warn, "warn")
-SDP4BIT_LOG_FUNCTION(log_notice, LogLevel::warn, "info")
-SDP4BIT_LOG_FUNCTION(log_info, LogLevel::info, "info")
-SDP4BIT_LOG_FUNCTION(log_trace, LogLevel::trace, "trace")
+SDP4BIT_LOG_FUNCTION(log_error, LogLevel::error, "error", errors.fetch_add(1, std::memory_order_relaxed))
+SDP4BIT_LOG_FUNCTION(log_warn, LogLevel::warn, "warn", warnings.fetch_add(1, std::memory_order_relaxed))
+SDP4BIT_LOG_FUNCTION(log_notice, LogLevel::warn, "info", )
+SDP4BIT_LOG_FUNCTION(log_info, LogLevel::info, "info", )
+SDP4BIT_LOG_FUNCTION(log_trace, LogLevel::trace, "trace", )
 #undef SDP4BIT_LOG_FUNCTION
 
 }  // namespace sdp4bit

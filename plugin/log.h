@@ -12,6 +12,13 @@ enum class LogLevel : std::uint8_t { none, error, warn, info, trace };
 void set_log_level(LogLevel level) noexcept;
 [[nodiscard]] bool log_enabled(LogLevel level) noexcept;
 
+/// Errors and warnings so far, those included that the level hides.
+struct LoggedLines {
+  std::uint64_t errors = 0;
+  std::uint64_t warnings = 0;
+};
+[[nodiscard]] LoggedLines logged_lines() noexcept;
+
 /// Whom this thread's lines are about; -1 leaves it out.
 struct LogSubject {
   int rank = -1;

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "plugin/json_writer.h"
+#include "plugin/log.h"
 #include "plugin/options.h"
 #include "plugin/stats_snapshot.h"
 #include "plugin/stats_text.h"
@@ -128,6 +129,10 @@ std::string stats_json() {
   write_functions(json, snapshot.total);
   write_samples(json, snapshot.total);
   write_memory(json, snapshot.total);
+  json.open_object("logged");
+  json.value("errors", logged_lines().errors);
+  json.value("warnings", logged_lines().warnings);
+  json.close_object();
   json.open_object("dropped");
   json.value("files_not_written", std::uint64_t{dropped_files()});
   json.close_object();

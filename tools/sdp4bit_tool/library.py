@@ -46,7 +46,7 @@ def find_library(given: Optional[str] = None) -> pathlib.Path:
         path = pathlib.Path(given)
         if not path.is_file():
             raise UserError(f"--library {given}: there is no such file; give the path of {NAME}")
-        return path.resolve()
+        return path.absolute()
     for path in (*_preloaded(), *_beside_the_command()):
         if path.is_file():
             return path.absolute()

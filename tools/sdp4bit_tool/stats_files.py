@@ -95,6 +95,7 @@ class Process:
     files_not_written: int
     options: Dict[str, Tuple[str, bool]]  # value, and whether it is the default
     communicators: List[Communicator]
+    logged: Dict[str, int] = field(default_factory=dict)  # errors and warnings
 
     @property
     def label(self) -> str:
@@ -197,7 +198,7 @@ def parse_process(path: str, data: Any) -> Process:
                    reader.number("job_rank", -1, least=-1), reader.number("job_ranks", -1, least=-1), time["started"],
                    time["written"], _functions(reader), _samples(reader), reader.object("memory").numbers(),
                    reader.object("dropped").number("files_not_written"), options,
-                   [_communicator(each) for each in reader.objects("communicators")])
+                   [_communicator(each) for each in reader.objects("communicators")], reader.object("logged").numbers())
 
 
 def find_files(names: Iterable[str]) -> List[str]:

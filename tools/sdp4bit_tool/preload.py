@@ -1,0 +1,137 @@
+"""LD_PRELOAD with the library in its place, and programs for which the loader would ignore it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shlex
+from typing import Callable, List, NamedTuple, Optional
+
+from .elf import ElfFile, open_elf
+from .errors import UserError
+
+_SEPARATORS = re.compile(r"[ :]+")
+
+
+def split_preload(text: str) -> List[str]:
+    """The loader's reading: colons and spaces separate."""
+    return [word for word in _SEPARATORS.split(text) if word]
+
+
+def is_nccl(path: str) -> bool:
+    """Whether the file brings NCCL's own functions."""
+    elf = open_elf(path)
+    if elf is None:
+        return False
+    with elf:
+        return any(symbol.is_defined for symbol in elf.dynamic_symbols({"pncclAllGather"}))
+
+
+def compose_preload(before: str, library: pathlib.Path, brings_nccl: Callable[[str], bool] = is_nccl) -> str:
+    """`before` with the library added. It stays behind what is there, for sanitizers must be first and other libraries
+    that take NCCL's calls work only before it; but an NCCL that is preloaded comes behind it, or it would be called
+    first."""
+    if _SEPARATORS.search(str(library)):
+        raise UserError(f"{library}: LD_PRELOAD cannot hold a path with spaces or colons; make a link to the library "
+                        "without them and name it with --library")
+    words = split_preload(before)
+    for word in words:
+        if not os.path.basename(word).startswith("libsdp4bit.so"):
+            continue
+        if os.path.exists(word) and os.path.samefile(word, library):
+            return before
+        raise UserError(f"LD_PRELOAD already holds another libsdp4bit.so, {word}, than {library}: take it out, or name it "
+                        "with --library")
+    place = next((i for i, word in enumerate(words) if brings_nccl(word)), len(words))
+    return ":".join([*words[:place], str(library), *words[place:]])
+
+
+class Obstacle(NamedTuple):
+    """Why a program's loader would not preload the library, and what to do."""
+
+    found: str
+    advice: str
+
+
+def _interpreter_of(path: str) -> Optional[str]:
+    """The program that a script names in its first line; for `env NAME` the NAME's path is not looked for."""
+    try:
+        with open(path, "rb") as file:
+            line = file.readline(256)
+    except OSError:
+        return None
+    if not line.startswith(b"#!"):
+        return None
+    words = line[2:].decode(errors="replace").split()
+    return words[0] if words else None
+
+
+def _of_elf(path: str, elf: ElfFile, library: ElfFile) -> Optional[Obstacle]:
+    if elf.is_static:
+        return Obstacle(f"{path} is linked statically: it has no loader, so LD_PRELOAD does nothing",
+                        "link it dynamically; nothing else reaches it")
+    if elf.kind != library.kind:
+        return Obstacle(f"{path} is {elf.kind}, and the library {library.kind}: the loader would ignore it",
+                        f"build the library for {elf.kind}" if elf.kind.bits == 64 else "64-bit programs only")
+    if elf.interpreter and "ld-musl" in elf.interpreter:
+        return Obstacle(f"{path} uses musl's loader, and the library needs glibc", "use an image with glibc")
+    return None
+
+
+def _is_privileged(path: str) -> bool:
+    try:
+        mode = os.stat(path).st_mode
+        has_rights = bool(mode & 0o6000)
+        return has_rights or bool(os.getxattr(path, "security.capability"))
+    except (OSError, AttributeError):
+        return has_rights if "has_rights" in locals() else False
+
+
+def find_obstacle(program: str, library: pathlib.Path) -> Optional[Obstacle]:
+    """What keeps the library out of that program, from its file alone."""
+    path = program
+    for _ in range(4):  # a script's interpreter may be a script
+        if _is_privileged(path):
+            return Obstacle(f"{path} runs with another user's rights or capabilities, so the loader ignores LD_PRELOAD",
+                            f"start sdp4bit inside of it: {os.path.basename(path)} ... sdp4bit run -- ...")
+        elf = open_elf(path)
+        if elf is not None:
+            with elf, ElfFile(str(library)) as own:
+                return _of_elf(path, elf, own)
+        interpreter = _interpreter_of(path)
+        if interpreter is None:
+            return None
+        path = interpreter
+    return None
+
+
+class Wrapper(NamedTuple):
+    """A program that starts the job elsewhere or with a fresh environment."""
+
+    why: str
+    advice: str
+
+
+_INSIDE = "put `sdp4bit run --` behind it, before the program that it starts"
+_WRAPPERS = {
+    "ssh": Wrapper("its environment does not reach the other machine", _INSIDE),
+    "sudo": Wrapper("it drops LD_PRELOAD", _INSIDE),
+    "su": Wrapper("it drops LD_PRELOAD", _INSIDE),
+    "doas": Wrapper("it drops LD_PRELOAD", _INSIDE),
+    "docker": Wrapper("the container gets an environment and files of its own", "use the command inside of the container"),
+    "podman": Wrapper("the container gets an environment and files of its own", "use the command inside of the container"),
+    "kubectl": Wrapper("the pod gets an environment of its own", "use the command in the pod's own command line"),
+    "sbatch": Wrapper("the job runs later, and its numbers cannot be shown here", "use `sdp4bit run` in the batch script"),
+}
+
+
+def find_wrapper(command: List[str]) -> Optional[str]:
+    """One sentence, where the command's first word would lose what is set."""
+    name = os.path.basename(command[0])
+    wrapper = _WRAPPERS.get(name)
+    if name == "env" and any(word in ("-i", "-", "--ignore-environment") for word in command[1:]):
+        wrapper = Wrapper("-i drops LD_PRELOAD", _INSIDE)
+    if name in ("mpirun", "mpiexec", "mpirun.openmpi") and not any("LD_PRELOAD" in word or word in ("-genvall", "-envall") for word in command):
+        wrapper = Wrapper("on other nodes it hands on only variables that it is told to", _INSIDE)
+    return f"{shlex.quote(command[0])}: {wrapper.why}; {wrapper.advice}" if wrapper else None
