@@ -5,13 +5,13 @@
 #include <array>
 #include <cctype>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 #include <vector>
 
 #include "plugin/loaded_object.h"
 #include "plugin/log.h"
 #include "plugin/options.h"
+#include "plugin/text_file.h"
 
 namespace sdp4bit {
 namespace {
@@ -40,9 +40,11 @@ bool is_variable_of_deepspeed(const std::string& variable) {
 }
 
 std::vector<std::string> command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string text = read_text_file("/proc/self/cmdline");
   std::vector<std::string> arguments;
-  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+  for (std::size_t start = 0; start < text.size(); start += arguments.back().size() + 1) {
+    arguments.emplace_back(text.c_str() + start);  // each ends in a zero
+  }
   return arguments;
 }
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 
 #include "plugin/options.h"
+#include "plugin/text_file.h"
 
 namespace sdp4bit {
 
@@ -20,9 +20,8 @@ std::uint64_t hash_text(std::string_view text) {
 std::uint64_t host_hash() {
   const std::string host_id = environment_text("NCCL_HOSTID");
   if (!host_id.empty()) return hash_text(host_id);
-  std::string boot_id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
-  return hash_text(host_name() + boot_id);
+  const std::string boot_id = read_text_file("/proc/sys/kernel/random/boot_id");
+  return hash_text(host_name() + boot_id.substr(0, boot_id.find('\n')));
 }
 
 std::string host_name() {
