@@ -32,6 +32,10 @@ OwnSlices own_slices_of(OwnShard option) {
                                        : OwnSlices::replica;
 }
 
+const char* own_shard_name(OwnSlices own) {
+  return own == OwnSlices::unknown ? "asking" : own == OwnSlices::exact ? "exact" : "replica";
+}
+
 /// Bytes that all ledgers of a communicator may take on this rank.
 std::uint64_t ledger_bound() {
   const MemoryBound& bound = config().weight_memory;
@@ -61,7 +65,9 @@ GatherClass::GatherClass(CommState& comm, std::uint32_t number, std::size_t coun
       queue_(pool),
       epoch_(epoch),
       resets_done_(comm.resets_asked.load()),
-      stats_(comm.stats.add_class(count, type)) {}
+      stats_(comm.stats.add_class(count, type)) {
+  stats_.own_shard.store(own_shard_name(machine_.own_slices()), std::memory_order_relaxed);
+}
 
 WeightKind GatherClass::kind_in(std::uint64_t epoch) {
   if (epoch_ == epoch) return kind_;
@@ -75,6 +81,7 @@ WeightKind GatherClass::kind_in(std::uint64_t epoch) {
   const OwnSlices own_before = machine_.own_slices();
   const WeightDecision decision = machine_.decide(calls_, read_);
   if (machine_.own_slices() != own_before) {
+    stats_.own_shard.store(own_shard_name(machine_.own_slices()), std::memory_order_relaxed);
     say(machine_.own_slices() == OwnSlices::exact
             ? "own shards are the optimizer's master copies and stay exact"
             : "own shards are written from masters elsewhere: owners store what the others hold");

@@ -45,6 +45,7 @@ ClassCounts counts_of(const ClassStats& stats) {
           .type = stats.type,
           .stage = load(stats.stage),
           .last_event = load(stats.last_event),
+          .own_shard = load(stats.own_shard),
           .slots = load(stats.slots),
           .calls = load(stats.calls),
           .differences = load(stats.differences),

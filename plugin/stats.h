@@ -64,6 +64,7 @@ struct ClassStats {
   const ElementType type;
   std::atomic<const char*> stage{"learning"};  // or "difference", "native"
   std::atomic<const char*> last_event{"none"};
+  std::atomic<const char*> own_shard{"asking"};  // or "replica", "exact"
   std::atomic<std::uint32_t> slots{0};
   std::atomic<std::uint64_t> calls{0}, differences{0}, jumps{0}, refreshes{0}, relearned{0}, resets{0};
   std::atomic<std::uint64_t> ledger_bytes{0}, sample_bytes{0};

@@ -76,6 +76,7 @@ void write_classes(JsonWriter& json, const CommCounts& counts) {
     json.value("type", type_name(gathers.type));
     json.value("stage", gathers.stage);
     json.value("last_event", gathers.last_event);
+    json.value("own_shard", gathers.own_shard);
     json.value("slots", std::uint64_t{gathers.slots});
     json.value("calls", gathers.calls);
     json.value("differences", gathers.differences);

@@ -28,6 +28,7 @@ struct ClassCounts {
   ElementType type = ElementType::bfloat16;
   const char* stage = "";
   const char* last_event = "";
+  const char* own_shard = "";
   std::uint32_t slots = 0;
   std::uint64_t calls = 0, differences = 0, jumps = 0, refreshes = 0, relearned = 0, resets = 0;
   std::uint64_t ledger_bytes = 0, sample_bytes = 0;

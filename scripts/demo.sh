@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Shows what sdp4bit does: one unmodified NCCL program, first as it is, then with the library preloaded.
+# Shows what sdp4bit does: one unmodified NCCL program, first as it is, then with the library preloaded; then a small GPT
+# that is trained both ways.
 #
 #   scripts/demo.sh [--preset NAME]
 #
@@ -9,6 +10,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 . "$source_dir/scripts/lib/setup.sh"
 . "$source_dir/scripts/lib/build.sh"
+. "$source_dir/scripts/lib/python.sh"
 
 preset=dev
 while (($#)); do
@@ -103,6 +105,17 @@ else
   echo "The gathered weights are the same, bit for bit, on every rank."
 fi
 
+# The training runs on the emulated cluster, whatever the machine has: its text, model and comparison are the same everywhere.
+echo
+say "3. a small GPT, trained both ways on the emulated cluster: scripts/train.sh --demo"
+if find_python torch matplotlib || { (set_up_python torch matplotlib) && find_python torch matplotlib; }; then
+  build "$preset" sdp4bit_sandbox sandbox_nccl
+  "$python" "$source_dir/scripts/training" --demo --build "$build_dir" ||
+    give_up "the training" "the program said the lines above" "if the source is unchanged, report them"
+else
+  echo "Left out: it needs a python3 with torch and matplotlib (Debian: python3-torch, python3-matplotlib), which could not be had here."
+fi
+
 echo
 echo "Try next:"
 echo "  see every decision         LD_PRELOAD=${library#"$source_dir/"} SDP4BIT_LOG=trace \\"
@@ -110,5 +123,6 @@ echo "                               ${program#"$source_dir/"} reduce_scatter -b
 echo "  switch it off              the same with SDP4BIT_ENABLE=0: the results are NCCL's own, bit for bit"
 echo "  other shapes and sizes     ${program#"$source_dir/"} --help"
 echo "  your own program           export LD_PRELOAD=/path/to/libsdp4bit.so  (README.md, 'Use it')"
+echo "  all schemes, three seeds   scripts/train.sh   (10 to 25 minutes)"
 echo "  the tests                  scripts/test.sh"
 say "done"

@@ -14,6 +14,8 @@
 . "$source_dir/scripts/lib/setup.sh"
 # shellcheck source=lib/build.sh
 . "$source_dir/scripts/lib/build.sh"
+# shellcheck source=lib/python.sh
+. "$source_dir/scripts/lib/python.sh"
 
 preset=dev
 excluded='^(gpu|slow)$'
@@ -43,6 +45,7 @@ done
 
 export PLOTS_REQUIRED=1  # the tests draw the tool's plots
 set_up_tools
+set_up_python torch matplotlib
 build "$preset"
 
 # run_tests NAME ARGUMENT...: ctest with its output shown as it goes; adds to passed, failed and skipped.

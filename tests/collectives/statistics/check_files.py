@@ -105,6 +105,8 @@ def main(json_path, metrics_path):
         (only,) = comm["classes"]
         if (only["stage"], only["slots"], only["count"], only["type"]) != ("difference", 1, 3000, "bf16"):
             fail("a class")
+        if only["own_shard"] not in ("asking", "replica", "exact"):
+            fail("an own shard")
         if only["differences"] != comm["all_gather"]["calls"]["compressed"]:
             fail("differences")
     print("both files are as they must be")

@@ -1,0 +1,26 @@
+# Finds a Python that has the modules that training and plots need, or has Debian bring them.
+# Sourced, after common.sh and setup.sh; leaves the interpreter in `python`.
+# shellcheck shell=bash
+
+# find_python MODULE...: the first of $PYTHON, the one on PATH and the system's that has all modules.
+find_python() {
+  local candidate module
+  for candidate in "${PYTHON:-}" "$(command -v python3 || true)" /usr/bin/python3; do
+    [[ -x $candidate ]] || continue
+    for module in "$@"; do
+      # Looked for, not imported: importing torch takes seconds.
+      "$candidate" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$module') is None)" || continue 2
+    done
+    python=$candidate
+    return 0
+  done
+  return 1
+}
+
+# set_up_python MODULE...: as find_python; what is missing comes from Debian, whose packages are named after modules.
+set_up_python() {
+  find_python "$@" && return 0
+  install_debian_packages "${@/#/python3-}"
+  find_python "$@" || give_up "a Python with $*" "the packages were installed, and no python3 finds them" \
+    "name one by PYTHON=/path/to/python3"
+}

@@ -1,0 +1,102 @@
+"""What the page promises: one file that needs no other, with curves, the table and sentences of the same numbers."""
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from html.parser import HTMLParser
+from pathlib import Path
+
+from study_results import SOURCE, WHOLE, study
+
+import tables  # noqa: E402
+from sentences import of_study  # noqa: E402
+from summary import summarize  # noqa: E402
+
+
+class _Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.cells: list[str] = []
+        self.words: list[str] = []
+        self.curves = 0
+        self.outside: list[str] = []
+        self._in_cell = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, object]]) -> None:
+        self.curves += tag == "svg"
+        self._in_cell = tag == "td"
+        if self._in_cell:
+            self.cells.append("")
+        for name, value in attributes:
+            if name in ("src", "href", "xlink:href") and not str(value).startswith("#"):
+                self.outside.append(f"{tag} {name}={value}")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "td":
+            self._in_cell = False
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+        if self._in_cell:
+            self.cells[-1] += data
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.summary = summarize(study(WHOLE))
+        cls.folder = tempfile.TemporaryDirectory()
+        out = Path(cls.folder.name)
+        record = {"command": "scripts/train.sh <x>", "machine": {"cores": 2, "processor": "a CPU"}, "results": study(WHOLE)}
+        (out / "results.json").write_text(json.dumps(record))
+        subprocess.run(
+            [sys.executable, str(SOURCE / "scripts" / "training"), "--from", str(out / "results.json")],
+            check=True, capture_output=True, timeout=100,
+        )  # fmt: skip
+        cls.files = {file.name: file.read_text() for file in out.iterdir()}
+        cls.page = _Page(cls.files["page.html"])
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.folder.cleanup()
+
+    def test_needs_no_other_file(self) -> None:
+        self.assertEqual(self.page.outside, [])
+        self.assertNotIn("@import", self.files["page.html"])
+        self.assertEqual(self.page.curves, 3)
+
+    def test_table_has_the_numbers_of_the_summary(self) -> None:
+        expected = [cell for row in self.summary.rows for cell in tables.cells(self.summary, row)]
+        self.assertEqual(self.page.cells, expected)
+        self.assertIn(f"{self.summary.row('direct4').gap.mean:+.4f}", " ".join(self.page.cells))
+
+    def test_says_what_follows_from_the_numbers_the_command_and_what_was_in_force(self) -> None:
+        words = " ".join(" ".join(self.page.words).split())
+        for sentence in of_study(self.summary):
+            self.assertIn(sentence, words)
+        for text in ("scripts/train.sh <x>", "2 cores (a CPU)", "own shard replica", "SDP4BIT_MIN_BYTES=64K", "2.28.9 (emulated)"):
+            self.assertIn(text, words)
+
+    def test_curves_are_whole_svg_files(self) -> None:
+        for name in ("losses.svg", "gaps.svg"):
+            self.assertTrue(self.files[name].startswith("<svg"), name)
+            self.assertTrue(self.files[name].rstrip().endswith("</svg>"), name)
+            self.assertIsNone(re.search(r"\bnan\b", self.files[name].lower()), name)
+
+    def test_the_same_numbers_give_the_same_files(self) -> None:
+        again = Path(self.folder.name) / "again"
+        subprocess.run(
+            [sys.executable, str(SOURCE / "scripts" / "training"), "--from", f"{self.folder.name}/results.json", "--out", str(again)],
+            check=True, capture_output=True, timeout=100,
+        )  # fmt: skip
+        for name in ("page.html", "losses.svg", "gaps.svg", "summary.md", "curves.csv"):
+            self.assertEqual((again / name).read_text(), self.files[name], name)
+
+
+if __name__ == "__main__":
+    unittest.main()
