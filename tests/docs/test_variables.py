@@ -1,0 +1,55 @@
+"""Variables that the pages name exist, and the values that they are given are ones that the library takes."""
+
+import re
+import unittest
+
+import built
+import pages
+
+NAME = re.compile(r"(?<![\w-])(?<!-D)SDP4BIT_[A-Z0-9][A-Z0-9_]*\b(?!\*)")
+# In a shell a value ends at a blank or a quote, in prose also at the end of the code.
+SETTING = re.compile(r"(?<![\w-])(?<!-D)(SDP4BIT_[A-Z0-9_]+)=(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^\s`\"';|&)]*))")
+# Says that any value may stand there.
+PLACEHOLDER = re.compile(r"[$<>{}]|\.\.\.|^$|^[A-Z]+$|^[a-z]$")
+
+
+class Variables(unittest.TestCase):
+    def setUp(self) -> None:
+        self.pages = pages.all_pages()
+
+    def test_the_library_knows_its_variables(self) -> None:
+        self.assertGreater(len(built.variables()), 25)
+        self.assertEqual(built.complaint("SDP4BIT_ENABLE", "0"), "")
+        self.assertIn("accepted", built.complaint("SDP4BIT_ENABLE", "perhaps"))
+
+    def test_every_variable_that_a_page_names_exists(self) -> None:
+        known = built.variables() | built.cmake_options()
+        wrong = []
+        for page in self.pages:
+            for match in NAME.finditer(page.text):
+                name = match[0].rstrip("_")
+                group = match[0].endswith("_") or page.text[match.end() : match.end() + 2] in ("_*", "*`")
+                if name in known or (group and any(each.startswith(match[0]) for each in known)):
+                    continue
+                wrong.append(f"{page.path}:{page.text.count(chr(10), 0, match.start()) + 1}: {name}")
+        self.assertEqual(wrong, [])
+
+    def test_every_value_that_a_page_sets_is_accepted(self) -> None:
+        wrong, seen = [], 0
+        for page in self.pages:
+            for match in SETTING.finditer(page.text):
+                name = match[1]
+                value = next((group for group in match.groups()[1:] if group is not None), "").rstrip(".,:")
+                value = value.replace("\\>", ">")
+                if name not in built.variables() or PLACEHOLDER.search(value.split(":")[-1]):
+                    continue
+                seen += 1
+                complaint = built.complaint(name, value)
+                if complaint:
+                    wrong.append(f"{page.path}:{page.text.count(chr(10), 0, match.start()) + 1}: {complaint}")
+        self.assertGreater(seen, 20)
+        self.assertEqual(wrong, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
