@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "rank.h"
@@ -64,6 +66,7 @@ class Driver {
     if (group) check(ncclGroupStart());
     each(act);
     if (group) check(ncclGroupEnd());
+    for (const auto& rank : ranks_) rank->settle();
   }
 
   void run_step(std::size_t index, const Step& step) {
@@ -77,9 +80,20 @@ class Driver {
         each([&](Rank& rank) { rank.destroy(step.target); });
         break;
       case Action::abort:
+      case Action::revoke:
         each([](Rank& rank) { rank.synchronize(); });
+        each([&](Rank& rank) { rank.allocate(step); });
         shared_.meet(index, program_.ranks(), static_cast<int>(ranks_.size()));
-        each([&](Rank& rank) { rank.abort(step.target); });
+        end_while_busy(step);
+        break;
+      case Action::hint:
+        each([&](Rank& rank) { rank.hint(step); });
+        break;
+      case Action::reset:
+        each([&](Rank& rank) { rank.reset(step); });
+        break;
+      case Action::differ:
+        differ(step);
         break;
       case Action::refused:
         each([&](Rank& rank) { rank.refused(step); });
@@ -146,11 +160,76 @@ class Driver {
   template <typename Prepare>
   void run_calls(const Step& step, Prepare prepare) {
     each_call(step, prepare);
+    const auto starve = [&](bool starving) {
+      if (step.starved == 0) return;
+      each([&](Rank& rank) {
+        if (has(step.starved, rank.number())) rank.starve(starving);
+      });
+    };
+    starve(true);
+    issue_all(step);
+    starve(false);
+  }
+
+  void issue_all(const Step& step) {
     grouped(!alone() || step.calls.size() > 1, [&](Rank& rank) {
       for (const Call& call : step.calls) {
         if (rank.takes_part(call)) rank.issue(call, rank.stream_of(call));
       }
     });
+  }
+
+  /// Some ranks' calls wait for others that never come, perhaps on the host: this thread ends that, as a
+  /// watchdog does.
+  void end_while_busy(const Step& step) {
+    std::atomic<bool> calling{step.calls.empty()};
+    std::thread busy([&] {
+      if (step.calls.empty()) return;
+      try {
+        bool first = true;
+        for (const auto& rank : ranks_) {
+          if (!has(step.ranks, rank->number())) continue;
+          rank->select();
+          if (std::exchange(first, false)) check(ncclGroupStart());
+          calling.store(true);
+          for (const Call& call : step.calls) {
+            if (rank->takes_part(call)) rank->issue(call, rank->stream_of(call));
+          }
+        }
+        calling.store(true);
+        if (!first) check(ncclGroupEnd());
+      } catch (const std::exception&) {
+        // It may fail in any way.
+      }
+    });
+    while (!calling.load()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(step.milliseconds));
+    const bool aborts = step.action == Action::abort;
+    each([&](Rank& rank) { aborts ? rank.abort(step.target) : rank.revoke(step.target); });
+    busy.join();
+    if (!aborts) each([&](Rank& rank) { rank.expect_refusals(step.target); });
+    each([](Rank& rank) { rank.synchronize(); });
+    each([&](Rank& rank) { aborts ? rank.forget(step.target) : rank.destroy(step.target); });
+  }
+
+  /// Every rank has to hear of it.
+  void differ(const Step& step) {
+    const Call& usual = step.calls[0];
+    Call longer = usual;
+    ++longer.count;
+    each([&](Rank& rank) {
+      if (rank.takes_part(longer)) rank.allocate_for(longer);
+    });
+    if (!alone()) check(ncclGroupStart());
+    bool refused = false;
+    each([&](Rank& rank) {
+      if (!rank.takes_part(usual)) return;
+      refused = !rank.try_to_issue(has(step.ranks, rank.number()) ? longer : usual) || refused;
+    });
+    if (!alone()) refused = ncclGroupEnd() == ncclInvalidUsage || refused;
+    if (!refused && ranks_.front()->takes_part(usual))
+      throw std::runtime_error("a call went on that is not the same on all ranks");
+    each([](Rank& rank) { rank.synchronize(); });
   }
 
   const Program& program_;

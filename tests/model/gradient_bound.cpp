@@ -142,6 +142,12 @@ GradientBound compressed_bound(const Call& call, const Settings& settings, const
   return bound;
 }
 
+GradientBound moved_bound(const Values& input) {
+  GradientBound bound{.exact = input, .error = Values(input.size(), 0.0), .expect = {}};
+  for (const double value : input) bound.expect.push_back(std::isnan(value) ? Expect::nan : Expect::number);
+  return bound;
+}
+
 GradientBound native_bound(const Call& call, const std::vector<Values>& inputs, int owner) {
   GradientBound bound{
       .exact = exact_output(call, inputs, owner), .error = Values(call.count, 0.0), .expect = {}};

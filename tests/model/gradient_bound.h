@@ -20,6 +20,8 @@ struct GradientBound {
 /// Of the output of `owner`; `inputs` are all ranks' whole inputs.
 [[nodiscard]] GradientBound compressed_bound(const Call& call, const Settings& settings, const Nodes& nodes,
                                              const std::vector<Values>& inputs, int owner);
+/// What is only moved.
+[[nodiscard]] GradientBound moved_bound(const Values& input);
 /// NCCL's own: exact up to rounding.
 [[nodiscard]] GradientBound native_bound(const Call& call, const std::vector<Values>& inputs, int owner);
 

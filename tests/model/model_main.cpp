@@ -113,16 +113,11 @@ int run_seeds(const Arguments& arguments) {
   }
   if (arguments.print_only) return 0;
   const double seconds = since(start);
-  std::printf(
-      "%llu programs in %.1f s (%.1f a second): %llu calls native, %llu ReduceScatters compressed; "
-      "AllGathers: "
-      "%llu recorded, %llu differences, %llu direct, %llu voted down; %llu replayed, %llu with a NaN\n",
-      static_cast<unsigned long long>(done), seconds, static_cast<double>(done) / seconds,
-      static_cast<unsigned long long>(tally.native),
-      static_cast<unsigned long long>(tally.compressed_gradients),
-      static_cast<unsigned long long>(tally.recorded), static_cast<unsigned long long>(tally.differences),
-      static_cast<unsigned long long>(tally.direct), static_cast<unsigned long long>(tally.voted_down),
-      static_cast<unsigned long long>(tally.replayed), static_cast<unsigned long long>(tally.with_nan));
+  std::printf("%llu programs in %.1f s (%.1f a second)", static_cast<unsigned long long>(done), seconds,
+              static_cast<double>(done) / seconds);
+  for (const auto& [name, field] : kTallied)
+    std::printf(", %llu %s", static_cast<unsigned long long>(tally.*field), name);
+  std::printf("\n");
   if (arguments.expect_failure) {
     std::printf("nothing failed, though something should have\n");
     return 1;
@@ -142,6 +137,8 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stderr);
     return 2;
   }
-  for (const char* name : {"WORLD_SIZE", "RANK", "NCCL_COMM_BLOCKING"}) ::unsetenv(name);
+  for (const char* name : {"WORLD_SIZE", "RANK", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
+                           "SLURM_NTASKS", "NCCL_COMM_BLOCKING"})
+    ::unsetenv(name);
   return arguments.file.empty() ? run_seeds(arguments) : run_file(arguments);
 }

@@ -34,9 +34,21 @@ int place_of(const Communicator& communicator, int rank) {
 }
 
 int comm_of(const Program& program, const Call& call) {
-  return call.function == Function::reduce_scatter
-             ? call.comm
-             : program.weights.at(static_cast<std::size_t>(call.buffer)).comm;
+  return call.function == Function::all_gather
+             ? program.weights.at(static_cast<std::size_t>(call.buffer)).comm
+             : call.comm;
+}
+
+int root_of(const Call& call, int ranks) {
+  return static_cast<int>(mix(call.key, 5) % static_cast<std::uint64_t>(ranks));
+}
+
+bool is_in_place_on(const Program& program, const Call& call, int rank) {
+  return has(call.in_place | program.weights[static_cast<std::size_t>(call.buffer)].kept, rank);
+}
+
+std::size_t input_count(const Call& call, int ranks) {
+  return call.count * (call.function == Function::reduce_scatter ? static_cast<std::size_t>(ranks) : 1);
 }
 
 Plan::Plan(const Program& program) : program_(program), alive_(static_cast<std::size_t>(program.ranks())) {
@@ -47,18 +59,30 @@ Plan::Plan(const Program& program) : program_(program), alive_(static_cast<std::
     const Step& step = program.steps[index];
     of_step.emplace_back();
     for (const Call& call : step.calls) {
-      if (call.function == Function::reduce_scatter) continue;
+      if (call.function != Function::all_gather) continue;
       require(call.buffer >= 0 && static_cast<std::size_t>(call.buffer) < program.weights.size(),
               "no such weight");
+      const Weight& weight = program.weights[static_cast<std::size_t>(call.buffer)];
+      require(weight.kept == 0 || call.bad_rank < 0, "a NaN would stay in the only copy");
       if (step.action == Action::capture) fixed.insert(call.buffer);
     }
     switch (step.action) {
       case Action::create:
         create(step);
         break;
-      case Action::destroy:
       case Action::abort:
+      case Action::revoke:
+        for (const Call& call : step.calls) {
+          require(comm_of(program, call) == step.target && call.function != Function::all_gather,
+                  "only the communicator that goes may be busy");
+        }
+        [[fallthrough]];
+      case Action::destroy:
         for (auto& of_rank : alive_) of_rank.erase(step.target);
+        break;
+      case Action::differ:
+        require(step.calls.size() == 1 && step.calls[0].function == Function::reduce_scatter,
+                "ranks differ in one ReduceScatter");
         break;
       case Action::group:
         for (const Call& call : step.calls) execute(index, call, 0);
@@ -92,6 +116,12 @@ Plan::Plan(const Program& program) : program_(program), alive_(static_cast<std::
   }
 }
 
+int color_of(const Step& step, std::size_t place) {
+  if (step.colors.empty()) return 0;
+  const int color = step.colors[place % step.colors.size()];
+  return step.birth == Birth::split ? color : std::min(color, 0);
+}
+
 void Plan::create(const Step& step) {
   std::vector<Communicator> parents;
   if (step.from < 0) {
@@ -110,14 +140,21 @@ void Plan::create(const Step& step) {
   for (const Communicator& parent : parents) {
     std::map<int, std::vector<int>> by_color;
     for (std::size_t place = 0; place < parent.members.size(); ++place) {
-      const int color = step.colors.empty() ? 0 : step.colors[place % step.colors.size()];
+      const int color = color_of(step, place);
       if (color >= 0) by_color[color].push_back(parent.members[place]);
     }
+    if (step.birth != Birth::split)
+      require(by_color.size() == 1 && by_color[0].size() < parent.members.size(), "nothing to exclude");
     for (auto& [color, members] : by_color) {
-      if (step.reversed) std::reverse(members.begin(), members.end());
-      for (const int member : members)
+      if (step.reversed && step.birth == Birth::split) std::reverse(members.begin(), members.end());
+      Communicator made{.number = step.target, .part = step.from >= 0, .members = members, .name = step.name};
+      for (const int member : members) {
         alive_[static_cast<std::size_t>(member)][step.target] = communicators.size();
-      communicators.push_back({step.target, step.from >= 0, members});
+        if (!step.name.empty() && has(step.named, member)) made.named |= RankSet{1} << member;
+        // Parts do as their parents do where nobody says otherwise.
+        if (has(step.nonblocking | parent.nonblocking, member)) made.nonblocking |= RankSet{1} << member;
+      }
+      communicators.push_back(std::move(made));
     }
   }
 }
@@ -150,19 +187,21 @@ int Plan::communicator_of(int number, int rank) const {
   return -1;
 }
 
-GradientAreas Plan::areas(const Call& call, int rank, int place, int ranks) {
+CallAreas Plan::areas(const Call& call, int rank, int place, int ranks) {
   const std::size_t segment = call.count * bytes_of(call.type);
-  GradientAreas areas;
+  CallAreas areas;
   areas.send = kMargin + shift(call, rank, 1);
-  const std::size_t end = up(areas.send + segment * static_cast<std::size_t>(ranks)) + kMargin;
+  const std::size_t end = up(areas.send + input_count(call, ranks) * bytes_of(call.type)) + kMargin;
   areas.receive = end + shift(call, rank, 2);
   areas.bytes = up(areas.receive + segment) + kMargin;
-  if (has(call.in_place, rank)) areas.receive = areas.send + static_cast<std::size_t>(place) * segment;
+  if (!has(call.in_place, rank) || call.function == Function::send_recv) return areas;
+  areas.receive = areas.send;
+  if (call.function == Function::reduce_scatter) areas.receive += static_cast<std::size_t>(place) * segment;
   return areas;
 }
 
 std::size_t Plan::capacity(const Call& call, int rank, int place, int ranks) const {
-  if (call.function == Function::reduce_scatter) return areas(call, rank, place, ranks).bytes;
+  if (call.function != Function::all_gather) return areas(call, rank, place, ranks).bytes;
   const Weight& weight = program_.weights[static_cast<std::size_t>(call.buffer)];
   return receive_bytes(weight, ranks) + send_bytes(weight);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "program.h"
@@ -17,6 +18,8 @@ struct Communicator {
   int number = 0;  // Step::target
   bool part = false;
   std::vector<int> members;  // rank of the job, by rank in the communicator
+  std::string name = {};
+  RankSet named = 0, nonblocking = 0;
 
   [[nodiscard]] int ranks() const { return static_cast<int>(members.size()); }
 };
@@ -34,11 +37,13 @@ struct Execution {
 struct Record {
   std::uint64_t receive_address;
   std::uint64_t output_offset;  // of the output in the snapshot
+  std::uint64_t shard_offset;   // AllGather: of what this rank gave, in the image
   std::uint64_t touched;        // 0, or 1 + the place of a byte that had to stay and did not
 };
 
-/// Offsets of a ReduceScatter's buffers in their common memory. All bytes around them are canaries.
-struct GradientAreas {
+/// Offsets in the common memory of a call's buffers, unless it is an AllGather. All bytes around them are
+/// canaries.
+struct CallAreas {
   std::size_t send = 0, receive = 0, bytes = 0;
 };
 inline constexpr std::size_t kMargin = 256;  // canaries before and behind a buffer
@@ -55,7 +60,7 @@ class Plan {
       of_step;  // executions of a step, call by call, communicator by communicator
   std::size_t trace_bytes = 0;
 
-  [[nodiscard]] static GradientAreas areas(const Call& call, int rank, int place, int ranks);
+  [[nodiscard]] static CallAreas areas(const Call& call, int rank, int place, int ranks);
   /// Bytes of a snapshot.
   [[nodiscard]] std::size_t capacity(const Call& call, int rank, int place, int ranks) const;
   [[nodiscard]] std::size_t receive_bytes(const Weight& weight, int ranks) const;
@@ -75,5 +80,13 @@ class Plan {
 [[nodiscard]] int place_of(const Communicator& communicator, int rank);
 /// The number of the communicator that a call uses.
 [[nodiscard]] int comm_of(const Program& program, const Call& call);
+/// Of a broadcast.
+[[nodiscard]] int root_of(const Call& call, int ranks);
+/// Of an AllGather: where the own slice is the only copy it is gathered from there.
+[[nodiscard]] bool is_in_place_on(const Program& program, const Call& call, int rank);
+/// Elements that a rank gives, unless the call is an AllGather.
+[[nodiscard]] std::size_t input_count(const Call& call, int ranks);
+/// Of the rank at a place of the parent, in a `create`.
+[[nodiscard]] int color_of(const Step& step, std::size_t place);
 
 }  // namespace sdp4bit::model

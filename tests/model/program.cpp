@@ -11,62 +11,73 @@
 namespace sdp4bit::model {
 namespace {
 
-template <typename Value, std::size_t Count>
-using Names = std::array<std::pair<Value, const char*>, Count>;
+/// The names of an enumeration's values.
+template <typename Value>
+struct Named {
+  Value value;
+  const char* name;
+};
+template <typename Value>
+constexpr int kNames = 0;
+template <>
+constexpr auto kNames<ncclDataType_t> = std::to_array<Named<ncclDataType_t>>({{ncclFloat32, "fp32"},
+                                                                              {ncclFloat16, "fp16"},
+                                                                              {ncclBfloat16, "bf16"},
+                                                                              {ncclInt32, "int32"},
+                                                                              {ncclInt8, "int8"},
+                                                                              {ncclFloat64, "fp64"}});
+template <>
+constexpr auto kNames<Function> = std::to_array<Named<Function>>({{Function::reduce_scatter,
+                                                                   "reduce_scatter"},
+                                                                  {Function::all_gather, "all_gather"},
+                                                                  {Function::all_reduce, "all_reduce"},
+                                                                  {Function::broadcast, "broadcast"},
+                                                                  {Function::send_recv, "send_recv"}});
+template <>
+constexpr auto kNames<Reduction> = std::to_array<Named<Reduction>>({{Reduction::sum, "sum"},
+                                                                    {Reduction::avg, "avg"},
+                                                                    {Reduction::scaled, "scaled"},
+                                                                    {Reduction::max, "max"}});
+template <>
+constexpr auto kNames<Data> = std::to_array<Named<Data>>(
+    {{Data::whole, "whole"}, {Data::normal, "normal"}, {Data::sparse, "sparse"}, {Data::large, "large"}});
+template <>
+constexpr auto kNames<Birth> = std::to_array<Named<Birth>>({{Birth::split, "split"},
+                                                            {Birth::shrink, "shrink"},
+                                                            {Birth::shrink_abort, "shrink_abort"}});
+template <>
+constexpr auto kNames<Action> = std::to_array<Named<Action>>({{Action::create, "create"},
+                                                              {Action::destroy, "destroy"},
+                                                              {Action::abort, "abort"},
+                                                              {Action::revoke, "revoke"},
+                                                              {Action::hint, "hint"},
+                                                              {Action::reset, "reset"},
+                                                              {Action::group, "group"},
+                                                              {Action::differ, "differ"},
+                                                              {Action::capture, "capture"},
+                                                              {Action::replay, "replay"},
+                                                              {Action::simulate, "simulate"},
+                                                              {Action::refused, "refused"},
+                                                              {Action::release, "release"},
+                                                              {Action::reload, "reload"},
+                                                              {Action::scribble, "scribble"},
+                                                              {Action::move, "move"},
+                                                              {Action::exchange, "exchange"},
+                                                              {Action::delay, "delay"},
+                                                              {Action::synchronize, "synchronize"}});
 
-constexpr Names<ncclDataType_t, 6> kTypes{{{ncclFloat32, "fp32"},
-                                           {ncclFloat16, "fp16"},
-                                           {ncclBfloat16, "bf16"},
-                                           {ncclInt32, "int32"},
-                                           {ncclInt8, "int8"},
-                                           {ncclFloat64, "fp64"}}};
-constexpr Names<Function, 2> kFunctions{
-    {{Function::reduce_scatter, "reduce_scatter"}, {Function::all_gather, "all_gather"}}};
-constexpr Names<Reduction, 4> kReductions{{{Reduction::sum, "sum"},
-                                           {Reduction::avg, "avg"},
-                                           {Reduction::scaled, "scaled"},
-                                           {Reduction::max, "max"}}};
-constexpr Names<Data, 4> kData{
-    {{Data::whole, "whole"}, {Data::normal, "normal"}, {Data::sparse, "sparse"}, {Data::large, "large"}}};
-constexpr Names<Action, 15> kActions{{{Action::create, "create"},
-                                      {Action::destroy, "destroy"},
-                                      {Action::abort, "abort"},
-                                      {Action::simulate, "simulate"},
-                                      {Action::refused, "refused"},
-                                      {Action::release, "release"},
-                                      {Action::group, "group"},
-                                      {Action::capture, "capture"},
-                                      {Action::replay, "replay"},
-                                      {Action::reload, "reload"},
-                                      {Action::scribble, "scribble"},
-                                      {Action::move, "move"},
-                                      {Action::exchange, "exchange"},
-                                      {Action::delay, "delay"},
-                                      {Action::synchronize, "synchronize"}}};
-
-const auto& names_of(ncclDataType_t) {
-  return kTypes;
-}
-const auto& names_of(Function) {
-  return kFunctions;
-}
-const auto& names_of(Reduction) {
-  return kReductions;
-}
-const auto& names_of(Data) {
-  return kData;
-}
-const auto& names_of(Action) {
-  return kActions;
+template <typename Value>
+const char* find_name(Value value) {
+  for (const auto& known : kNames<Value>) {
+    if (known.value == value) return known.name;
+  }
+  throw std::runtime_error("a value without a name");
 }
 
 template <typename Value>
 std::string to_text(const Value& value) {
   if constexpr (std::is_enum_v<Value>) {
-    for (const auto& [known, name] : names_of(value)) {
-      if (known == value) return name;
-    }
-    throw std::runtime_error("a value without a name");
+    return find_name(value);
   } else if constexpr (std::is_same_v<Value, std::string>) {
     return value;
   } else if constexpr (std::is_same_v<Value, std::vector<int>>) {
@@ -85,9 +96,9 @@ std::string to_text(const Value& value) {
 template <typename Value>
 void from_text(const std::string& text, Value& value) {
   if constexpr (std::is_enum_v<Value>) {
-    for (const auto& [known, name] : names_of(value)) {
-      if (text == name) {
-        value = known;
+    for (const auto& known : kNames<Value>) {
+      if (text == known.name) {
+        value = known.value;
         return;
       }
     }
@@ -123,6 +134,7 @@ void visit_fields(Weight& weight, Visit& visit) {
   visit("count", weight.count);
   visit("type", weight.type);
   visit("misaligned", weight.misaligned);
+  visit("kept", weight.kept);
 }
 template <typename Visit>
 void visit_fields(Call& call, Visit& visit) {
@@ -153,7 +165,13 @@ void visit_fields(Step& step, Visit& visit) {
   visit("from", step.from);
   visit("colors", step.colors);
   visit("reversed", step.reversed);
+  visit("birth", step.birth);
+  visit("name", step.name);
+  visit("named", step.named);
+  visit("nonblocking", step.nonblocking);
+  visit("carries", step.carries);
   visit("ranks", step.ranks);
+  visit("starved", step.starved);
   visit("stream", step.stream);
   visit("milliseconds", step.milliseconds);
 }
@@ -276,10 +294,11 @@ std::size_t bytes_of(ncclDataType_t type) {
 }
 
 const char* name_of(ncclDataType_t type) {
-  for (const auto& [known, name] : kTypes) {
-    if (known == type) return name;
-  }
-  return "?";
+  return find_name(type);
+}
+
+const char* name_of(Function function) {
+  return find_name(function);
 }
 
 }  // namespace sdp4bit::model

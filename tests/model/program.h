@@ -40,17 +40,19 @@ struct Weight {
   std::size_t count = 1;
   ncclDataType_t type = ncclBfloat16;
   bool misaligned = false;
+  RankSet kept = 0;  // here the own slice of the receive buffer is the optimizer's only copy
 };
 
-enum class Function { reduce_scatter, all_gather };
+/// send_recv: around a ring. The last three are NCCL's alone.
+enum class Function { reduce_scatter, all_gather, all_reduce, broadcast, send_recv };
 enum class Reduction { sum, avg, scaled, max };  // scaled: PreMulSum
 enum class Data { whole, normal, sparse, large };
 
 struct Call {
   std::uint64_t key = 0;  // of its data: the same whatever other steps there are
   Function function = Function::reduce_scatter;
-  int comm = 0;    // ReduceScatter; an AllGather has its weight's
-  int buffer = 0;  // ReduceScatter: which buffers it uses; AllGather: its weight
+  int comm = 0;    // an AllGather has its weight's
+  int buffer = 0;  // which buffers it uses; AllGather: its weight
   std::size_t count = 1;
   ncclDataType_t type = ncclFloat32;
   Reduction reduction = Reduction::sum;
@@ -62,7 +64,7 @@ struct Call {
   int stream = 0;
   RankSet other_stream = 0;  // these use the next stream
   RankSet in_place = 0;
-  int misaligned = 0;     // ReduceScatter: 0, or a number that says by how much on each rank
+  int misaligned = 0;     // not AllGather: 0, or a number that says by how much on each rank
   RankSet overwrite = 0;  // these overwrite their buffers right behind the call
   int nested = 0;         // pairs of GroupStart and GroupEnd around it
 };
@@ -70,8 +72,12 @@ struct Call {
 enum class Action {
   create,       // communicator `target` from `from`, by colors (-1: not in it); `from` -1: all ranks
   destroy,      // communicator `target`
-  abort,        // communicator `target`, when all of it is idle
+  abort,        // communicator `target`, when all of it is idle but for `calls`: `ranks` alone make those
+  revoke,       // the same, then it refuses calls and is destroyed
+  hint,         // `ranks` say that communicator `target` carries `carries`
+  reset,        // `ranks` ask that the weights of communicator `target` are learned anew
   group,        // calls; a single one is issued without a group
+  differ,       // one call, of one element more on `ranks`, where ranks compare their calls
   capture,      // graph `target` of the calls, on `stream`
   replay,       // graph `target`, on `stream`
   simulate,     // the calls in a group that `ranks` only simulate
@@ -85,6 +91,9 @@ enum class Action {
   synchronize,  // all streams of `ranks`
 };
 
+/// How a communicator comes from another one; the last one also aborts what its parent does.
+enum class Birth { split, shrink, shrink_abort };
+
 struct Step {
   std::uint64_t key = 0;  // of its data
   Action action = Action::synchronize;
@@ -92,7 +101,13 @@ struct Step {
   int from = -1;
   std::vector<int> colors = {};
   bool reversed = false;  // create: keys turn the order of ranks around
+  Birth birth = Birth::split;
+  std::string name = {};      // create: ncclConfig_t's, given by ...
+  RankSet named = kAllRanks;  // ... these
+  RankSet nonblocking = 0;    // create: these ranks' calls on it may return before they are done
+  unsigned carries = 0;       // hint
   RankSet ranks = kAllRanks;
+  RankSet starved = 0;  // group: on these ranks the next allocation of device memory fails
   int stream = -1;
   int milliseconds = 0;
   std::vector<Call> calls = {};
@@ -116,7 +131,12 @@ struct Program {
 [[nodiscard]] std::string print(const Program& program);
 [[nodiscard]] Program parse(const std::string& text);
 
+/// Those that the library may take.
+[[nodiscard]] inline bool is_ours(Function function) {
+  return function == Function::reduce_scatter || function == Function::all_gather;
+}
 [[nodiscard]] std::size_t bytes_of(ncclDataType_t type);
 [[nodiscard]] const char* name_of(ncclDataType_t type);
+[[nodiscard]] const char* name_of(Function function);
 
 }  // namespace sdp4bit::model

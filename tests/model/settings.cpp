@@ -2,9 +2,12 @@
 #include "settings.h"
 
 #include <algorithm>
+#include <cctype>
+#include <initializer_list>
 #include <map>
 #include <set>
-#include <stdexcept>
+#include <sstream>
+#include <utility>
 
 namespace sdp4bit::model {
 namespace {
@@ -19,11 +22,45 @@ CodecSettings codec(const std::string& name) {
   return {name.starts_with("int8") ? 8 : 4, !name.ends_with("-sr")};
 }
 
-bool selected(const Settings& settings, const Communicator& communicator) {
-  const std::string& comms = settings.comms;
-  if (comms.starts_with("ranks>=")) return communicator.ranks() >= std::stoi(comms.substr(7));
-  return comms != "auto" ||
-         !communicator.part;  // no launcher says how large the job is, and no name says anything
+std::vector<std::string> parts_of(const std::string& list) {
+  std::vector<std::string> parts;
+  std::stringstream stream(list);
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+/// As a shell's, with `*` alone.
+bool matches(const char* pattern, const char* name) {
+  if (*pattern == '*') return matches(pattern + 1, name) || (*name && matches(pattern, name + 1));
+  return *pattern == *name && (*name == '\0' || matches(pattern + 1, name + 1));
+}
+
+/// What a name says of a communicator for SDP4BIT_COMMS=auto.
+enum class Speaks { of_data, of_others, of_nothing };
+
+Speaks what_speaks(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  const auto says = [&](std::initializer_list<const char*> texts) {
+    return std::any_of(texts.begin(), texts.end(),
+                       [&](const char* text) { return name.find(text) != std::string::npos; });
+  };
+  std::set<std::string> words{""};
+  std::string word;
+  for (const char letter : name + ".") {
+    if (std::isalnum(static_cast<unsigned char>(letter))) {
+      word += letter;
+    } else {
+      words.insert(std::exchange(word, ""));
+    }
+  }
+  const auto has_word = [&](std::initializer_list<const char*> wanted) {
+    return std::any_of(wanted.begin(), wanted.end(), [&](const char* one) { return words.contains(one); });
+  };
+  if (says({"tensor", "sequence", "context", "expert_model", "pipeline"}) || has_word({"tp", "sp", "pp"}))
+    return Speaks::of_others;
+  if (says({"data_parallel", "data-parallel"}) || has_word({"dp"})) return Speaks::of_data;
+  return has_word({"cp", "ep"}) ? Speaks::of_others : Speaks::of_nothing;
 }
 
 }  // namespace
@@ -80,21 +117,47 @@ Nodes nodes_of(const Program& program, const Communicator& communicator, const S
   return nodes;
 }
 
-bool agrees(const Program& program, const Communicator& communicator) {
-  std::set<int> processes;
-  for (const int member : communicator.members) processes.insert(program.process_of(member));
-  const int first = *processes.begin();
+bool same_settings(const Program& program, const Communicator& communicator) {
+  const int first = program.process_of(communicator.members[0]);
   for (const Variable& variable : program.variables) {
-    if (variable.name == "SDP4BIT_LOG") continue;  // does not shape the wire
-    for (const int process : processes) {
-      if (program.variable(variable.name, process, "") != program.variable(variable.name, first, ""))
+    // The others are not the library's, or do not shape the wire.
+    if (!variable.name.starts_with("SDP4BIT_") || variable.name == "SDP4BIT_LOG") continue;
+    for (const int member : communicator.members) {
+      if (program.variable(variable.name, program.process_of(member), "") !=
+          program.variable(variable.name, first, ""))
         return false;
     }
   }
-  const Settings settings = settings_of(program, first);
-  if (!settings.enable || !selected(settings, communicator)) return false;
-  const bool needs_nodes = settings.comms == "auto" || settings.comms == "spans-nodes";
-  return !needs_nodes || nodes_of(program, communicator, settings).count() > 1;
+  return true;
+}
+
+bool selects(const Program& program, const Communicator& communicator, int member) {
+  const int process = program.process_of(member);
+  const std::string name = has(communicator.named, member) ? communicator.name : "";
+  bool any_pattern = false, some_pattern = false, automatic = false;
+  for (const std::string& part : parts_of(settings_of(program, process).comms)) {
+    if (part.starts_with("!name:") && matches(part.c_str() + 6, name.c_str())) return false;
+    if (part.starts_with("ranks>=") && communicator.ranks() < std::stoi(part.substr(7))) return false;
+    automatic = automatic || part == "auto";
+    if (!part.starts_with("name:")) continue;
+    any_pattern = true;
+    some_pattern = some_pattern || matches(part.c_str() + 5, name.c_str());
+  }
+  if (any_pattern && !some_pattern) return false;
+  if (!automatic) return true;
+  const Speaks speaks = what_speaks(name);
+  if (speaks != Speaks::of_nothing) return speaks == Speaks::of_data;
+  for (const char* const launcher : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}) {
+    const std::string size = program.variable(launcher, process, "");
+    if (!size.empty()) return communicator.ranks() == std::stoi(size);
+  }
+  return !communicator.part;  // no launcher says how large the job is
+}
+
+bool needs_nodes(const Settings& settings) {
+  const std::vector<std::string> parts = parts_of(settings.comms);
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const std::string& part) { return part == "auto" || part == "spans-nodes"; });
 }
 
 }  // namespace sdp4bit::model

@@ -45,7 +45,12 @@ struct Nodes {
 [[nodiscard]] Nodes nodes_of(const Program& program, const Communicator& communicator,
                              const Settings& settings);
 
-/// Whether the members' options are equal, and they ask for this communicator.
-[[nodiscard]] bool agrees(const Program& program, const Communicator& communicator);
+/// Whether the options that shape the wire are equal on all members.
+[[nodiscard]] bool same_settings(const Program& program, const Communicator& communicator);
+/// Whether SDP4BIT_COMMS takes the communicator, as far as this member of it can tell: by name, size and
+/// origin.
+[[nodiscard]] bool selects(const Program& program, const Communicator& communicator, int member);
+/// Whether SDP4BIT_COMMS asks for more than one node.
+[[nodiscard]] bool needs_nodes(const Settings& settings);
 
 }  // namespace sdp4bit::model

@@ -92,6 +92,11 @@ double element(const Call& call, std::uint64_t key, std::size_t index) {
 
 constexpr double kSize = 0.02;  // of weights
 
+/// What a weight of 1 is in its type: integers would all be zero.
+double unit_of(ncclDataType_t type) {
+  return is_integer(type) ? 500 : 1;
+}
+
 }  // namespace
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
@@ -181,12 +186,17 @@ Values load_all(ncclDataType_t type, const std::byte* at, std::size_t count) {
   return values;
 }
 
+bool same(const Values& a, const Values& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+}
+
 std::size_t bad_place(const Call& call, std::size_t count) {
   return mix(call.key, 77) % count;
 }
 
-Values gradient_input(const Call& call, std::uint64_t repeat, int rank, int ranks) {
-  Values values(call.count * static_cast<std::size_t>(ranks));
+Values input_of(const Call& call, std::uint64_t repeat, int rank, std::size_t count) {
+  Values values(count);
   const std::uint64_t key = mix(mix(call.key, repeat), static_cast<std::uint64_t>(rank));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = rounded(call.type, element(call, key, i));
   if (call.bad_rank == rank && !values.empty()) {
@@ -201,10 +211,14 @@ Master::Master(std::uint64_t seed, int weight, int rank, std::size_t count)
   for (std::size_t i = 0; i < count; ++i) values_[i] = kSize * normal(mix(key, i));
 }
 
-void Master::walk(const Call& call) {
-  if (call.drift == 0) return;
+double Master::change(const Call& call, std::size_t element) const {
+  if (call.drift == 0) return 0;
   const std::uint64_t key = mix(mix(key_, call.key), static_cast<std::uint64_t>(rank_));
-  for (std::size_t i = 0; i < values_.size(); ++i) values_[i] += call.drift * kSize * normal(mix(key, i));
+  return call.drift * kSize * normal(mix(key, element));
+}
+
+void Master::walk(const Call& call) {
+  for (std::size_t i = 0; i < values_.size(); ++i) values_[i] += change(call, i);
 }
 
 void Master::reload(const Step& step) {
@@ -214,14 +228,18 @@ void Master::reload(const Step& step) {
 
 Values Master::shard(const Weight& weight, const Call& call) const {
   Values result(values_.size());
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    result[i] = rounded(weight.type,
-                        weight.type == ncclInt32 || weight.type == ncclInt8 ? values_[i] * 500 : values_[i]);
-  }
+  for (std::size_t i = 0; i < result.size(); ++i)
+    result[i] = rounded(weight.type, values_[i] * unit_of(weight.type));
   if (call.bad_rank == rank_ && !result.empty()) {
     result[bad_place(call, result.size())] = std::numeric_limits<double>::quiet_NaN();
   }
   return result;
+}
+
+Values Master::moved_on(const Weight& weight, const Call& call, Values shard) const {
+  for (std::size_t i = 0; i < shard.size(); ++i)
+    shard[i] = rounded(weight.type, shard[i] + change(call, i) * unit_of(weight.type));
+  return shard;
 }
 
 }  // namespace sdp4bit::model

@@ -27,8 +27,11 @@ void store(ncclDataType_t type, std::byte* at, double value);  // a rounded valu
 void store_all(ncclDataType_t type, std::byte* at, const Values& values);
 [[nodiscard]] Values load_all(ncclDataType_t type, const std::byte* at, std::size_t count);
 
-/// What rank `rank` of `ranks` gives to a ReduceScatter; `repeat`: which replay.
-[[nodiscard]] Values gradient_input(const Call& call, std::uint64_t repeat, int rank, int ranks);
+/// A NaN is the same as another.
+[[nodiscard]] bool same(const Values& a, const Values& b);
+
+/// The `count` elements that a rank gives to a call that is no AllGather; `repeat`: which replay.
+[[nodiscard]] Values input_of(const Call& call, std::uint64_t repeat, int rank, std::size_t count);
 /// Place of the NaN of a call with a bad rank, in its input of `count` elements.
 [[nodiscard]] std::size_t bad_place(const Call& call, std::size_t count);
 
@@ -40,8 +43,12 @@ class Master {
   void reload(const Step& step);
   /// What the rank gathers, rounded to the type.
   [[nodiscard]] Values shard(const Weight& weight, const Call& call) const;
+  /// The same where the shard itself is the only copy: the walk's step from what it holds.
+  [[nodiscard]] Values moved_on(const Weight& weight, const Call& call, Values shard) const;
 
  private:
+  [[nodiscard]] double change(const Call& call, std::size_t element) const;
+
   std::uint64_t key_;
   int rank_;
   Values values_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace sdp4bit::model {
 namespace {
@@ -39,48 +40,75 @@ Values finite(Values values) {
   return values;
 }
 
+/// False, and no longer starved, where the allocation fails.
+bool allocate(std::vector<bool>& starved, std::size_t rank) {
+  const bool fails = starved[rank];
+  starved[rank] = false;
+  return !fails;
+}
+
 }  // namespace
 
-void WeightClass::begin_group() {
+WeightClass::WeightClass(const Settings& settings, ncclDataType_t type,
+                         const std::vector<std::uint64_t>& asked)
+    : settings_(settings),
+      slots_of_(asked.size()),
+      samples_(asked.size()),
+      sample_memory_(asked.size()),
+      ledger_memory_(asked.size(), 0),
+      probe_memory_(asked.size(), false),
+      resets_done_(asked),
+      own_(settings.own_shard, type, asked.size()) {}
+
+void WeightClass::begin_group(const std::vector<std::uint64_t>& asked) {
   const std::uint64_t call = words_.size();
   if (stage_ == Stage::learning) {
     kind_ = GatherKind::recorded;
     const std::uint64_t age = call - start_;
-    if (age >= next_exam_) examine(std::bit_floor(age));
+    if (age >= next_exam_) examine(std::bit_floor(age), asked);
   } else if (stage_ == Stage::difference) {
     kind_ = GatherKind::difference;
-    read_flags();
+    read_flags(asked);
   } else {
     kind_ = GatherKind::native;
   }
 }
 
-void WeightClass::examine(std::uint64_t exam) {
-  next_exam_ = 2 * exam;
+void WeightClass::examine(std::uint64_t exam, const std::vector<std::uint64_t>& asked) {
   const std::uint64_t first = start_ + exam / 4 + 1, last = start_ + exam / 2;
-  if (slots_ != 0) {
-    if (!words_[last].ready) return;
-    stage_ = Stage::difference;
-    kind_ = GatherKind::difference;
-    read_ = rounds_start_ = words_.size();
-    round_ = history_ = 0;
-    native_round_ = false;
-    next_refresh_ = words_.size() + round_length();
-    return;
-  }
-  bool seen = true, small = true;
+  bool seen = true, small = true, refused = false, wants_reset = false;
   std::size_t most = 1;
-  for (std::uint64_t i = first; i <= last; ++i) {
+  for (std::uint64_t i = std::exchange(heard_, std::max(heard_, last + 1)); i <= last; ++i) {
+    wants_reset = wants_reset || words_[i].reset;
+    if (i < first) continue;
     seen = seen && words_[i].seen;
     small = small && words_[i].small;
+    refused = refused || words_[i].refused;
     most = std::max(most, words_[i].slots);
+  }
+  if (wants_reset) return reset(asked);
+  next_exam_ = 2 * exam;
+  if (slots_ != 0) {
+    if (refused) {
+      stage_ = Stage::given_up;
+      kind_ = GatherKind::native;
+    } else if (words_[last].ready) {
+      stage_ = Stage::difference;
+      kind_ = GatherKind::difference;
+      read_ = rounds_start_ = words_.size();
+      round_ = history_ = 0;
+      native_round_ = false;
+      next_refresh_ = words_.size() + round_length();
+    }
+    return;
   }
   if (!seen || !small) return;
   slots_ = most;
   ledger_.clear();
+  wants_ledger_ = true;
 }
 
-void WeightClass::read_flags() {
+void WeightClass::read_flags(const std::vector<std::uint64_t>& asked) {
   const std::uint64_t call = words_.size();
   const bool refreshes = settings_.refresh != 0;
   if (native_round_ && call < native_until_) {
@@ -96,6 +124,8 @@ void WeightClass::read_flags() {
   const std::uint64_t lag = std::max<std::uint64_t>(slots_, 4);
   while (read_ + lag <= call) {
     const Word& word = words_[read_];
+    own_.hear(word.said, call + slots_ - (call - rounds_start_) % slots_);
+    if (word.reset) return reset(asked);
     for (const std::uint64_t round = (read_++ - rounds_start_) / slots_; round_ < round; ++round_)
       close_round(false);
     if (!word.jump || settings_.vote) continue;
@@ -103,6 +133,7 @@ void WeightClass::read_flags() {
     if ((history_ & 7) == 7 || std::popcount(history_) > 16) return learn_again();
     return start_native_round();
   }
+  own_.begin_group(call);
   if (refreshes && call >= next_refresh_) start_native_round();
 }
 
@@ -117,14 +148,29 @@ void WeightClass::start_native_round() {
 void WeightClass::learn_again() {
   failures_ = slots_ == failed_slots_ ? failures_ + 1 : 1;
   failed_slots_ = slots_;
+  if (failures_ <= 2) return start_learning();
+  start_learning();
+  stage_ = Stage::given_up;
+  kind_ = GatherKind::native;
+}
+
+void WeightClass::reset(const std::vector<std::uint64_t>& asked) {
+  failures_ = 0;
+  failed_slots_ = 0;
+  resets_done_ = asked;
+  start_learning();
+}
+
+void WeightClass::start_learning() {
   slots_ = 0;
   ledger_.clear();
   for (auto& slots : slots_of_) slots.clear();
   for (auto& samples : samples_) samples.clear();
-  stage_ = failures_ > 2 ? Stage::given_up : Stage::learning;
-  kind_ = failures_ > 2 ? GatherKind::native : GatherKind::recorded;
-  start_ = words_.size();
+  stage_ = Stage::learning;
+  kind_ = GatherKind::recorded;
+  start_ = heard_ = words_.size();
   next_exam_ = 4;
+  wants_ledger_ = refused_ = false;
 }
 
 std::size_t WeightClass::find(std::size_t rank, std::uint64_t address, bool& seen) {
@@ -144,7 +190,12 @@ std::size_t WeightClass::find(std::size_t rank, std::uint64_t address, bool& see
   return static_cast<std::size_t>(slot - slots.begin());
 }
 
-bool WeightClass::is_small(std::size_t rank, std::size_t slot, const Values& shard) {
+bool WeightClass::is_small(std::size_t rank, std::size_t slot, const Values& shard,
+                           std::vector<bool>& starved) {
+  if (!sample_memory_[rank].contains(slot)) {
+    if (!allocate(starved, rank)) return false;
+    sample_memory_[rank].insert(slot);
+  }
   const auto known = samples_[rank].find(slot);
   bool small = false;
   if (known != samples_[rank].end()) {
@@ -155,45 +206,92 @@ bool WeightClass::is_small(std::size_t rank, std::size_t slot, const Values& sha
   return small;
 }
 
-void WeightClass::record(const Gather& gather) {
-  Word word{.seen = true, .small = true, .ready = slots_ != 0, .jump = false, .slots = 0};
-  for (std::size_t rank = 0; rank < gather.receive.size(); ++rank) {
-    bool seen = false;
-    const std::size_t slot = find(rank, gather.receive[rank], seen);
-    if (slots_ == 0 && !seen) samples_[rank].erase(slot);
-    const bool small = slots_ == 0 && is_small(rank, slot, gather.shards[rank]);
-    if (slots_ != 0) ledger_[{rank, slot}] = gather.shards[rank];
-    word.seen = word.seen && seen;
+void WeightClass::allocate_ledger(std::vector<bool>& starved) {
+  wants_ledger_ = false;
+  own_.forget_answers();
+  const bool probes = settings_.own_shard == "auto";
+  for (std::size_t rank = 0; rank < ledger_memory_.size(); ++rank) {
+    if (ledger_memory_[rank] != slots_) ledger_memory_[rank] = allocate(starved, rank) ? slots_ : 0;
+    if (probes && ledger_memory_[rank] != 0 && !probe_memory_[rank])
+      probe_memory_[rank] = allocate(starved, rank);
+    refused_ = refused_ || ledger_memory_[rank] == 0 || (probes && !probe_memory_[rank]);
+  }
+}
+
+bool WeightClass::wants_reset(const std::vector<std::uint64_t>& asked) const {
+  for (std::size_t rank = 0; rank < asked.size(); ++rank) {
+    if (asked[rank] == resets_done_[rank]) return false;
+  }
+  return true;
+}
+
+OwnShards::Said WeightClass::said_by_all() const {
+  OwnShards::Said all{.replica = true, .perhaps_replica = true, .master = false};
+  for (std::size_t rank = 0; rank < slots_of_.size(); ++rank) {
+    const OwnShards::Said said = own_.said(rank);
+    all.replica = all.replica && said.replica;
+    all.perhaps_replica = all.perhaps_replica && said.perhaps_replica;
+    all.master = all.master || said.master;
+  }
+  return all;
+}
+
+void WeightClass::record(Gather& gather, const std::vector<std::uint64_t>& asked,
+                         std::vector<bool>& starved) {
+  if (wants_ledger_) allocate_ledger(starved);
+  const bool agreed = slots_ != 0;
+  Word word{.seen = true, .small = true, .ready = agreed && !refused_, .refused = refused_, .jump = false};
+  word.reset = wants_reset(asked);
+  for (std::size_t rank = 0; rank < gather.size(); ++rank) {
+    OwnSlice& slice = gather.ranks[rank];
+    const std::size_t slot = find(rank, slice.address, slice.seen);
+    if (!agreed && !slice.seen) samples_[rank].erase(slot);
+    const bool small = !agreed && is_small(rank, slot, slice.given, starved);
+    if (agreed) ledger_[{rank, slot}] = slice.given;
+    gather.shards[rank] = own_.answer(rank, calls(), std::max<std::size_t>(slots_, 1), slice, false);
+    word.seen = word.seen && slice.seen;
     word.small = word.small && small;
     word.slots = std::max(word.slots, slots_of_[rank].size());
   }
   words_.push_back(word);
 }
 
-std::vector<Values> WeightClass::start_difference(const Gather& gather) {
+void WeightClass::pass(Gather& gather) {
+  for (std::size_t rank = 0; rank < gather.size(); ++rank)
+    gather.shards[rank] = own_.answer(rank, calls(), 1, gather.ranks[rank], false);
+  ++passed_;
+}
+
+std::vector<Values> WeightClass::start_difference(Gather& gather, const std::vector<std::uint64_t>& asked) {
   std::vector<Values> before;
   current_.clear();
-  jumps_ = false;
-  for (std::size_t rank = 0; rank < gather.receive.size(); ++rank) {
-    bool seen = false;
-    current_.push_back(find(rank, gather.receive[rank], seen));
-    const Values& shard = gather.shards[rank];
+  jumps_ = voted_down_ = false;
+  reset_wanted_ = wants_reset(asked);
+  for (std::size_t rank = 0; rank < gather.size(); ++rank) {
+    OwnSlice& slice = gather.ranks[rank];
+    current_.push_back(find(rank, slice.address, slice.seen));
     Values& entry = ledger_[{rank, current_.back()}];
-    if (entry.empty()) entry.assign(shard.size(), 0.0);
+    if (entry.empty()) entry.assign(slice.given.size(), 0.0);
     before.push_back(finite(entry));
-    const Sizes sum = sizes(shard, before.back(), settings_.weight_group, 1);
-    jumps_ = jumps_ || !(sum.difference * 4 <= sum.weight);
+    const auto jumps = [&](const Values& shard) {
+      const Sizes sum = sizes(shard, before.back(), settings_.weight_group, 1);
+      return !(sum.difference * 4 <= sum.weight);
+    };
+    voted_down_ = voted_down_ || (settings_.vote && jumps(slice.given));
+    gather.shards[rank] = own_.answer(rank, calls(), slots_, slice, true);
+    jumps_ = jumps_ || jumps(gather.shards[rank]);
   }
   return before;
 }
 
-void WeightClass::end_difference(const std::vector<Values>& results) {
-  for (std::size_t rank = 0; rank < results.size(); ++rank) ledger_[{rank, current_[rank]}] = results[rank];
-  words_.push_back({.seen = true, .small = false, .ready = true, .jump = jumps_, .slots = 0});
+std::string WeightClass::look_for_step(std::size_t rank, const Gather& gather, const Values& before) {
+  return own_.look_for_step(rank, calls(), slots_, gather.ranks[rank], gather.shards[rank], before);
 }
 
-void WeightClass::end_voted_down(const Gather& gather) {
-  end_difference(gather.shards);
+void WeightClass::end_difference(const std::vector<Values>& results) {
+  for (std::size_t rank = 0; rank < results.size(); ++rank) ledger_[{rank, current_[rank]}] = results[rank];
+  words_.push_back(
+      {.seen = true, .ready = true, .jump = jumps_, .reset = reset_wanted_, .said = said_by_all()});
 }
 
 }  // namespace sdp4bit::model
