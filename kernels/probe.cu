@@ -46,7 +46,9 @@ __global__ void __launch_bounds__(kSumThreads) answer_probe_kernel(const ProbeAr
   }
   for (std::size_t i = threadIdx.x; answers && i < count; i += kSumThreads) {
     T& element = shard[probe_sample_index(i, args.shard_count)];
-    element = from_float<T>(without_step(probe.samples[i], to_float(element), answer));
+    const float now = to_float(element);
+    if (has_step(probe.samples[i], now, answer))
+      element = from_float<T>(without_step(probe.samples[i], now, answer));
   }
   __syncthreads();
   const bool starts = args.start && probe.flags == 0;

@@ -75,6 +75,11 @@ SDP4BIT_HOST_DEVICE float without_step(const ProbeSample& sample, float now, Pro
                             (static_cast<double>(sample.after) - static_cast<double>(sample.before)));
 }
 
+/// Whether that is another value: what is no number was not put there by a step, and keeps its bits.
+SDP4BIT_HOST_DEVICE bool has_step(const ProbeSample& sample, float now, ProbeAnswer answer) {
+  return now == now && without_step(sample, now, answer) != now;
+}
+
 /// What the size of a step follows from, over the samples.
 struct StepSums {
   double difference_squares = 0;

@@ -39,8 +39,10 @@ void answer_probe(const ProbeArgs& args) {
     note_answer(probe, answer);
     if (answer == ProbeAnswer::unmoved && args.start) return;
     for (std::size_t i = 0; i < count; ++i) {
+      const float now = shard_at(i);
+      if (!has_step(probe.samples[i], now, answer)) continue;
       store_element(args.type, args.shard, probe_sample_index(i, args.shard_count),
-                    without_step(probe.samples[i], shard_at(i), answer));
+                    without_step(probe.samples[i], now, answer));
     }
   }
   probe.armed = args.start && probe.flags == 0 ? 1 : 0;

@@ -159,7 +159,8 @@ TEST_CASE("Probe.EqualsTheReferenceWhateverTheProgramDoes") {
                                                .movement = movement,
                                                .starts_again = seed % 3 != 0,
                                                .moved = seed % 5 == 0,
-                                               .jumps = seed % 7 == 0}),
+                                               .jumps = seed % 7 == 0,
+                                               .has_nan = seed % 4 == 0}),
                           test);
           }
         }

@@ -320,12 +320,21 @@ std::string compare_probe(const WeightCase& test, const ProbeProgram& program) {
     const float movement = program.movement * from * (i % 3 == 0 ? 1.0f : -0.5f);
     reference::store_element(test.type, moved.data(), i, from + program.kept * (to - from) + movement);
   }
+  // All bits set: a NaN that no conversion makes.
+  const std::size_t nan_bytes = program.has_nan ? element_bytes(test.type) : 0;
+  std::fill_n(moved.begin(), nan_bytes, std::byte{0xff});
   require_success(cudaMemcpy(shard.device(), moved.data(), moved.size(), cudaMemcpyHostToDevice));
   std::copy(moved.begin(), moved.end(), shard.host());
   args.answer = true;
-  args.start = program.starts_again;
+  args.start = program.starts_again && !program.has_nan;
   args.moved = program.moved;
-  return difference + answer() + apply();
+  difference += answer();
+  if (!program.has_nan) difference += apply();
+  const Bytes left = shard.content();
+  if (std::any_of(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(nan_bytes),
+                  [](std::byte byte) { return byte != std::byte{0xff}; }))
+    difference += "a NaN of the program's has other bits";
+  return difference;
 }
 
 std::string compare_publish(std::uint32_t rows, std::uint32_t columns, unsigned seed) {

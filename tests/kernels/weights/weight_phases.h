@@ -73,8 +73,9 @@ struct ProbeProgram {
   float kept = 1.0f;
   float movement = 0.0f;
   bool starts_again = true;
-  bool moved = false;  // asked for in a buffer that is new
-  bool jumps = false;  // when the step is chosen
+  bool moved = false;    // asked for in a buffer that is new
+  bool jumps = false;    // when the step is chosen
+  bool has_nan = false;  // the first element, which nobody may touch
 };
 std::string compare_probe(const WeightCase& test, const ProbeProgram& program);
 std::string compare_publish(std::uint32_t rows, std::uint32_t columns, unsigned seed);
