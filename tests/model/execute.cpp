@@ -72,6 +72,7 @@ class Driver {
   void run_step(std::size_t index, const Step& step) {
     switch (step.action) {
       case Action::create:
+        if (step.birth == Birth::shrink_abort) all_idle(index);
         each([&](Rank& rank) { rank.offer_id(step); });
         grouped(!alone(), [&](Rank& rank) { rank.create(step); });
         each([&](Rank& rank) { rank.created(step); });
@@ -81,9 +82,8 @@ class Driver {
         break;
       case Action::abort:
       case Action::revoke:
-        each([](Rank& rank) { rank.synchronize(); });
         each([&](Rank& rank) { rank.allocate(step); });
-        shared_.meet(index, program_.ranks(), static_cast<int>(ranks_.size()));
+        all_idle(index);
         end_while_busy(step);
         break;
       case Action::hint:
@@ -134,6 +134,12 @@ class Driver {
         each([&](Rank& rank) { rank.change(step); });
         break;
     }
+  }
+
+  /// What is under way when a communicator is aborted gives no results: here is nothing.
+  void all_idle(std::size_t step) {
+    each([](Rank& rank) { rank.synchronize(); });
+    shared_.meet(step, program_.ranks(), static_cast<int>(ranks_.size()));
   }
 
   template <typename Do>

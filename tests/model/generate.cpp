@@ -1,24 +1,31 @@
 // Draws programs: like training, round by round, with all that NCCL allows to happen in between.
+//
+// What no program has, for no oracle could say what comes of it without the library's own decisions: memory
+// that runs out outside of the three places where the documentation says what follows (the workspace, a
+// sample, a ledger); an operator that was destroyed before its call; calls under way when a communicator goes
+// give no results to look at.
 #include "generate.h"
 
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <map>
 #include <string>
 
-#include "values.h"
+#include "chance.h"
+#include "generate_cluster.h"
+#include "plan.h"
 
 namespace sdp4bit::model {
 namespace {
 
 class Generator {
  public:
-  explicit Generator(std::uint64_t seed) : state_(mix(seed, 4242)) { program_.seed = seed; }
+  explicit Generator(std::uint64_t seed) : chance_(seed) { program_.seed = seed; }
 
   Program make() {
-    draw_cluster();
-    draw_variables();
-    program_.steps.push_back({.key = next(), .action = Action::create, .target = 0, .reversed = chance(20)});
+    draw_cluster(chance_, program_);
+    draw_world();
     if (chance(35)) split();
     draw_weights();
     // Weights need many rounds until they travel as differences.
@@ -33,14 +40,15 @@ class Generator {
   }
 
  private:
-  // ---- chance ----
-
-  std::uint64_t next() { return state_ = mix(state_, 99); }
-  int below(int bound) { return static_cast<int>(next() % static_cast<std::uint64_t>(bound)); }
-  bool chance(int percent) { return below(100) < percent; }
+  std::uint64_t next() { return chance_.next(); }
+  int below(int bound) { return chance_.below(bound); }
+  bool chance(int percent) { return chance_.chance(percent); }
   template <typename T>
   T pick(std::initializer_list<T> choices) {
-    return *(choices.begin() + below(static_cast<int>(choices.size())));
+    return chance_.pick(choices);
+  }
+  [[nodiscard]] bool set_to(const char* name, const char* value) const {
+    return program_.variable(std::string("SDP4BIT_") + name, 0, "") == value;
   }
   /// None, all, one, or some.
   RankSet some_ranks(int percent_none) {
@@ -58,92 +66,56 @@ class Generator {
     }
   }
 
-  // ---- the cluster ----
+  [[nodiscard]] RankSet one_rank() { return RankSet{1} << below(program_.ranks()); }
 
-  void draw_cluster() {
-    program_.threads = chance(60);
-    std::vector<Process>& processes = program_.processes;
-    switch (below(10)) {
-      case 0:
-      case 1:
-      case 2:  // one process, nodes by SDP4BIT_LOCAL_SIZE
-        processes = {{0, 2 + below(5)}};
-        local_size_ = 1 + below(2);
-        if (chance(15)) local_size_ = 0;
-        break;
-      case 3:  // unequal nodes
-        processes = {{0, 1}, {1, 2 + below(2)}};
-        break;
-      case 4:  // two processes on each node, or ranks of nodes out of order
-        processes = {{0, 1}, {chance(50) ? 0 : 1, 1}, {1, 1}, {chance(50) ? 0 : 1, 1}};
-        break;
-      case 5:
-        processes = {{0, 1}, {1, 1}, {2, 1}};
-        break;
-      case 6:
-        processes = {{0, 3}, {1, 3}};
-        break;
-      case 7:
-        if (chance(30)) {
-          processes = {{0, 4}, {1, 4}};
-          break;
-        }
-        [[fallthrough]];
-      default:
-        processes = {{0, 2}, {1, 2}};
-    }
+  // ---- communicators ----
+
+  void draw_world() {
+    Step step{.key = next(), .action = Action::create, .target = 0, .reversed = chance(20)};
+    dress(step, 4);
+    // NCCL enqueues calls that it has not finished on a thread of its own: nobody captures those.
+    captures_ = step.nonblocking == 0;
+    starves_first_ = chance(4) && set_to("COMMS", "all") && !set_to("ENABLE", "0") && captures_;
+    program_.steps.push_back(step);
+    hint(0);
   }
 
-  void set(const char* name, const std::string& value, int process = -1) {
-    program_.variables.push_back({process, std::string("SDP4BIT_") + name, value});
-  }
-  void maybe(int percent, const char* name, std::initializer_list<const char*> values) {
-    if (chance(percent)) set(name, pick(values));
+  /// A name, and some ranks that do not block.
+  void dress(Step& step, int percent_nonblocking) {
+    if (chance(set_to("COMMS", "all") ? 15 : 70)) {
+      step.name =
+          pick({"dp", "dp_shard_cp", "data_parallel_group", "default_pg", "tensor_model_parallel", "mesh_tp",
+                "pipeline", "cp", "mesh_ep", "Data-Parallel", "embedding", "expert_model_parallel"});
+      if (chance(15)) step.named = some_ranks(0);
+    }
+    if (chance(percent_nonblocking)) step.nonblocking = whole_processes(some_ranks(0));
   }
 
-  void draw_variables() {
-    set("COMMS", chance(85) ? "all" : pick({"auto", "spans-nodes", "ranks>=3"}));
-    set("MIN_BYTES", chance(90) ? "0" : "4K");
-    if (local_size_ != 0) set("LOCAL_SIZE", std::to_string(local_size_));
-    // A small workspace holds only small groups.
-    const bool small = chance(25);
-    set("WORKSPACE", small ? "32K" : "1M");
-    if (small) {
-      set("GRAD_GROUP", pick({"32", "64", "128"}));
-      set("WEIGHT_GROUP", pick({"32", "128"}));
-    } else {
-      maybe(50, "GRAD_GROUP", {"32", "64", "256", "1024"});
-      maybe(50, "WEIGHT_GROUP", {"32", "128", "512"});
+  /// One thread's groups are of one mode.
+  [[nodiscard]] RankSet whole_processes(RankSet ranks) const {
+    for (int rank = 0; !program_.threads && rank < program_.ranks(); ++rank) {
+      for (int other = 0; has(ranks, rank) && other < program_.ranks(); ++other) {
+        if (program_.process_of(other) == program_.process_of(rank)) ranks |= RankSet{1} << other;
+      }
     }
-    set("WEIGHT_LEDGER", chance(55) ? "full" : chance(93) ? "node" : "off");
-    set("OWN_SHARD", pick({"replica", "replica", "exact"}));
-    maybe(25, "CODEC_INTER", {"int4-rn", "int8-sr", "int8-rn"});
-    maybe(25, "CODEC_INTRA", {"int4-sr", "int4-rn", "int8-rn"});
-    maybe(20, "HADAMARD", {"0"});
-    maybe(25, "SCALE", {"bf16"});
-    maybe(15, "CODEC_WEIGHT", {"int8"});
-    maybe(12, "WEIGHT_VOTE", {"1"});
-    maybe(35, "WEIGHT_REFRESH", {"0", "1", "2", "5"});
-    maybe(10, "WEIGHT_DIRECT", {"8", "4"});
-    maybe(70, "WEIGHT_TYPES", {"bf16,fp16,fp32", "bf16,fp16,fp32", "bf16,fp16,fp32", "fp16,fp32"});
-    maybe(6, "GRAD_TYPES", {"bf16", "fp16,fp32"});
-    maybe(6, "COLLECTIVES", {"reduce_scatter", "all_gather"});
-    maybe(8, "START_CALL", {"2", "6"});
-    maybe(10, "SEED", {"7"});
-    maybe(3, "ENABLE", {"0"});
-    if (program_.processes.size() > 1 && chance(5)) {
-      const std::array<std::pair<const char*, const char*>, 5> odd{
-          {{"SEED", "8"}, {"ENABLE", "0"}, {"MIN_BYTES", "64"}, {"HADAMARD", "0"}, {"WEIGHT_REFRESH", "9"}}};
-      const auto& [name, value] = odd[static_cast<std::size_t>(below(static_cast<int>(odd.size())))];
-      set(name, value, below(static_cast<int>(program_.processes.size())));
-    }
-    if (chance(10)) set("LOG", "info", below(static_cast<int>(program_.processes.size())));
+    return ranks;
+  }
+
+  void hint(int comm) {
+    if (!chance(8)) return;
+    program_.steps.push_back({.key = next(),
+                              .action = Action::hint,
+                              .target = comm,
+                              .carries = pick({3u, 3u, 1u, 2u, 0u}),
+                              .ranks = chance(70) ? kAllRanks : some_ranks(0)});
   }
 
   void split() {
+    if (shrunk_) return;
     Step step{
         .key = next(), .action = Action::create, .target = ++last_comm_, .from = 0, .reversed = chance(30)};
-    switch (below(4)) {
+    const int how = below(5);
+    switch (how) {
       case 0:
         break;  // all again
       case 1:
@@ -152,11 +124,38 @@ class Generator {
       case 2:
         step.colors = {0, 0, 1, 1};
         break;
-      default:
+      case 3:
         step.colors = {0, 0, 0, -1};
+        break;
+      default:
+        exclude_some(step, Birth::shrink);
+        shrunk_ = true;  // who was left out does not count it as a child of the world's
     }
+    part_is_whole_ = how == 0;
+    add_part(step);
+  }
+
+  void exclude_some(Step& step, Birth birth) {
+    step.birth = birth;
+    step.reversed = false;
+    step.colors = program_.ranks() > 3 && chance(50) ? std::vector{0, 0, 0, -1} : std::vector{0, -1};
+  }
+
+  void add_part(Step step) {
+    dress(step, 12);
+    const bool some_stay_out =
+        std::any_of(step.colors.begin(), step.colors.end(), [](int c) { return c < 0; });
+    if (some_stay_out && !program_.threads) step.nonblocking = 0;  // they are in the group with their parent
     program_.steps.push_back(step);
-    part_ = last_comm_;
+    part_ = step.target;
+    const bool alike =
+        std::none_of(program_.variables.begin(), program_.variables.end(), [](const Variable& variable) {
+          return variable.process >= 0 && variable.name.starts_with("SDP4BIT_") &&
+                 variable.name != "SDP4BIT_LOG";
+        });
+    part_blocks_ = step.nonblocking == 0;
+    part_checks_ = set_to("CHECK", "1") && alike && captures_ && step.nonblocking == 0;
+    hint(part_);
   }
 
   std::size_t count() {
@@ -173,14 +172,23 @@ class Generator {
                     .type = chance(4)
                                 ? ncclInt32
                                 : pick({ncclBfloat16, ncclBfloat16, ncclBfloat16, ncclFloat16, ncclFloat32}),
-                    .misaligned = chance(40)};
+                    .misaligned = chance(40),
+                    .kept = 0};
       if (!program_.weights.empty() && chance(55)) {
         weight.count = program_.weights.back().count;
         weight.type = program_.weights.back().type;
         weight.comm = program_.weights.back().comm;
       }
+      if (weight.type != ncclInt32 && !set_to("OWN_SHARD", "replica") && chance(35))
+        weight.kept = chance(60) ? kAllRanks : some_ranks(0);
+      // Optimizers treat weights alike that are gathered alike.
+      for (const Weight& other : program_.weights) {
+        if (other.comm == weight.comm && other.count == weight.count && other.type == weight.type)
+          weight.kept = other.kept;
+      }
       program_.weights.push_back(weight);
     }
+    always_in_place_ = chance(40);  // as frameworks do; only then a step in an own slice has an answer
     // Most programs walk in small steps; a rotating pool does not.
     drift_ = chance(85) ? pick({1e-2, 3e-3, 1e-3}) : 0.5;
   }
@@ -210,11 +218,19 @@ class Generator {
     return call;
   }
 
+  /// One that is NCCL's alone.
+  Call other(int place) {
+    Call call = gradient(place);
+    call.function = pick({Function::all_reduce, Function::broadcast, Function::send_recv});
+    return call;
+  }
+
   Call gather(int weight) {
     Call call{.key = next(), .function = Function::all_gather, .buffer = weight};
     call.drift = chance(92) ? drift_ : 0;
     const ncclDataType_t type = program_.weights[static_cast<std::size_t>(weight)].type;
-    if (chance(2) && type != ncclInt32) call.bad_rank = below(2);
+    const bool kept = program_.weights[static_cast<std::size_t>(weight)].kept != 0;
+    if (chance(2) && type != ncclInt32 && !kept) call.bad_rank = below(2);
     vary(call, weight % kStreams);
     return call;
   }
@@ -228,14 +244,41 @@ class Generator {
   void vary(Call& call, int stream) {
     call.stream = chance(70) ? stream : below(kStreams);
     call.other_stream = some_ranks(80);
-    call.in_place = some_ranks(45);
+    call.in_place = always_in_place_ && call.function == Function::all_gather ? kAllRanks : some_ranks(45);
     call.overwrite = some_ranks(60);
     call.nested = chance(10) ? 1 + below(2) : 0;
   }
 
   void push(std::vector<Call> calls) {
     if (calls.empty()) return;
-    program_.steps.push_back({.key = next(), .action = Action::group, .calls = std::move(calls)});
+    if (!part_blocks_) {  // in one group NCCL takes communicators of one mode
+      const auto of_part = std::stable_partition(
+          calls.begin(), calls.end(), [&](const Call& call) { return comm_of(program_, call) != part_; });
+      if (of_part != calls.begin() && of_part != calls.end()) {
+        push({calls.begin(), of_part});
+        return push({of_part, calls.end()});
+      }
+    }
+    Step step{.key = next(), .action = Action::group, .calls = std::move(calls)};
+    starve(step);
+    program_.steps.push_back(std::move(step));
+  }
+
+  /// Where the documentation says what follows: at the first call, and when all communicators have long
+  /// agreed.
+  void starve(Step& step) {
+    bool first = false, agreed = true;
+    std::map<int, int> launched;
+    for (const Call& call : step.calls) {
+      const int comm = comm_of(program_, call);
+      if (!is_ours(call.function) || (call.function != Function::all_gather && call.count == 0)) continue;
+      ++launched[comm];
+      first = first || (comm == 0 && launched_[0] == 0);
+      agreed = agreed && agreed_[comm];
+      if (launched_[comm] >= 3) agreed_[comm] = true;
+    }
+    for (const auto& [comm, calls] : launched) launched_[comm] += calls;
+    if (first ? starves_first_ && launched.size() == 1 : agreed && chance(4)) step.starved = one_rank();
   }
 
   void draw_round() {
@@ -246,6 +289,9 @@ class Generator {
       if (chance(gathers_ ? 4 : 50)) continue;
       const Call call = gather(static_cast<int>(weight));
       if (!dead(call)) calls.push_back(call);
+    }
+    if (chance(12)) {
+      for (int i = 0, some = 1 + below(2); i < some; ++i) calls.push_back(other(4 + i));
     }
     if (chance(20)) std::reverse(calls.begin(), calls.end());
     // As one group, call by call, or now and then the one and the other.
@@ -260,7 +306,7 @@ class Generator {
 
   void disturb() {
     Step step{.key = next()};
-    switch (below(15)) {
+    switch (below(16)) {
       case 0:
         step.action = Action::reload;
         step.ranks = some_ranks(0);
@@ -301,8 +347,15 @@ class Generator {
         program_.steps.push_back(step);
         return;
       case 11:
+        if (set_to("CHECK", "1")) return;  // ranks compare calls also where NCCL would refuse one
         step.action = Action::refused;
         step.ranks = some_ranks(0);
+        program_.steps.push_back(step);
+        return;
+      case 13:
+        step.action = Action::reset;
+        step.target = part_ != 0 && chance(30) ? part_ : 0;
+        step.ranks = chance(60) ? kAllRanks : some_ranks(0);
         program_.steps.push_back(step);
         return;
       case 12:
@@ -322,15 +375,58 @@ class Generator {
   }
 
   void recreate() {
-    if (part_ == 0 || fixed_ != 0 || graphs_ != 0 || chance(50)) return;
-    program_.steps.push_back(
-        {.key = next(), .action = chance(70) ? Action::destroy : Action::abort, .target = part_});
+    if (part_ == 0 || fixed_ != 0 || graphs_ != 0 || chance(40)) return;
+    const int old = part_;
     part_ = 0;
+    if (chance(15) && part_is_whole_ && program_.ranks() > 2) return shrink_after_an_error(old);
+    Step step{
+        .key = next(),
+        .action = pick({Action::destroy, Action::destroy, Action::abort, Action::abort, Action::revoke}),
+        .target = old};
+    if (part_checks_ && part_is_whole_ && agreed_[old]) {
+      differ(old);
+      step.action = Action::abort;
+    } else if (step.action != Action::destroy && chance(60)) {
+      keep_busy(step);
+    }
+    program_.steps.push_back(step);
     if (chance(70)) split();
+  }
+
+  /// Some ranks are in calls that the others never make.
+  void keep_busy(Step& step) {
+    step.ranks = some_ranks(0);
+    step.milliseconds = 1 + below(3);
+    for (int i = 0, calls = 1 + below(2); i < calls; ++i) {
+      Call call = chance(70) ? gradient(0) : other(0);
+      call.comm = step.target;
+      call.buffer = 1000 + 10 * step.target + i;
+      step.calls.push_back(call);
+    }
+  }
+
+  void shrink_after_an_error(int old) {
+    Step step{.key = next(), .action = Action::create, .target = ++last_comm_, .from = old};
+    exclude_some(step, Birth::shrink_abort);
+    add_part(step);
+    part_is_whole_ = false;
+    program_.steps.push_back({.key = next(), .action = Action::abort, .target = old});
+  }
+
+  void differ(int comm) {
+    Step step{.key = next(), .action = Action::differ, .target = comm, .ranks = one_rank()};
+    Call call = gradient(0);
+    call.comm = comm;
+    call.count = static_cast<std::size_t>(100 + below(100));
+    call.buffer = 500 + comm;
+    call.nested = 0;
+    step.calls = {call};
+    program_.steps.push_back(step);
   }
 
   /// Captures a few calls, or replays what was captured.
   void graph() {
+    if (!captures_) return;
     if (graphs_ != 0 && chance(70)) {
       for (int times = 1 + below(2); times > 0; --times) {
         program_.steps.push_back({.key = next(),
@@ -346,6 +442,7 @@ class Generator {
     for (int i = 0; i < calls; ++i) {
       if (chance(75)) {
         Call call = gradient(i);
+        if (chance(12)) call.function = pick({Function::all_reduce, Function::broadcast});
         call.comm = 0;
         call.buffer = 100 + graphs_ * 8 + i;
         step.calls.push_back(call);
@@ -368,11 +465,16 @@ class Generator {
         {.key = next(), .action = Action::replay, .target = graphs_, .stream = step.stream});
   }
 
-  std::uint64_t state_;
+  Chance chance_;
   Program program_;
-  int local_size_ = 0, last_comm_ = 0, part_ = 0, graphs_ = 0, grouped_ = 0;
-  bool gathers_ = true;  // more weights than gradients
-  unsigned fixed_ = 0;   // weights that graphs use
+  int last_comm_ = 0, part_ = 0, graphs_ = 0, grouped_ = 0;
+  bool part_is_whole_ = false, part_checks_ = false, part_blocks_ = true, shrunk_ = false;
+  bool always_in_place_ = false;
+  bool captures_ = true, starves_first_ = false;
+  std::map<int, int> launched_;  // calls by communicator
+  std::map<int, bool> agreed_;   // since an earlier group
+  bool gathers_ = true;          // more weights than gradients
+  unsigned fixed_ = 0;           // weights that graphs use
   double drift_ = 1e-2;
 };
 

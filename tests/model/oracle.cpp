@@ -225,7 +225,8 @@ class Judge {
         const bool right = settings.own_shard == "replica"
                                ? result.own_slice_is_held(place)
                                : result.own_slice_is(place, gather.shards[static_cast<std::size_t>(place)]);
-        if (!right) result.wrong(place, "its own slice is not right");
+        if (!right)
+          result.wrong(place, result.difference(place, gather.shards[static_cast<std::size_t>(place)]));
       }
       return;
     } else if (decided.fate == Fate::recorded) {
@@ -278,7 +279,7 @@ class Judge {
       } else if (own.rule() == OwnShards::Rule::asks) {
         problem = weights.look_for_step(rank, gather, before[rank]);
       } else if (!result.own_slice_is(place, gather.shards[rank])) {
-        problem = "its own slice is not what it gave";
+        problem = result.difference(place, gather.shards[rank]);
       }
       if (!problem.empty()) result.wrong(place, problem);
     }

@@ -137,6 +137,8 @@ void Plan::create(const Step& step) {
     for (const std::size_t index : seen) parents.push_back(communicators[index]);
   }
   require(numbers_.insert(step.target).second, "a communicator's number comes twice");
+  require(!shrunk_.contains(step.from), "who was left out of a shrink does not count its child");
+  if (step.birth != Birth::split) shrunk_.insert(step.from);
   for (const Communicator& parent : parents) {
     std::map<int, std::vector<int>> by_color;
     for (std::size_t place = 0; place < parent.members.size(); ++place) {

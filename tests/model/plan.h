@@ -74,7 +74,7 @@ class Plan {
 
   const Program& program_;
   std::vector<std::map<int, std::size_t>> alive_;  // by rank of the job: number -> index of the communicator
-  std::set<int> numbers_;
+  std::set<int> numbers_, shrunk_;                 // communicators
 };
 
 [[nodiscard]] int place_of(const Communicator& communicator, int rank);

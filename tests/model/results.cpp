@@ -123,11 +123,20 @@ void Result::look_at_exact(const Gather& gather) const {
     const auto from = static_cast<std::size_t>(sender);
     const std::vector<std::byte> expected = bytes_of_shard(gather.ranks[from].given);
     for (int place = 0; place < ranks(); ++place) {
-      const bool right = place == sender ? own_slice_is(sender, gather.shards[from])
-                                         : std::equal(expected.begin(), expected.end(), slice(place, sender));
-      if (!right) wrong(place, "shard " + std::to_string(sender) + " is not what its owner gave");
+      if (place != sender && !std::equal(expected.begin(), expected.end(), slice(place, sender)))
+        wrong(place, "shard " + std::to_string(sender) + " is not what its owner gave");
     }
+    if (!own_slice_is(sender, gather.shards[from])) wrong(sender, difference(sender, gather.shards[from]));
   }
+}
+
+std::string Result::difference(int sender, const Values& expected) const {
+  const Values got = load_all(type_, slice(sender, sender), count_);
+  std::size_t i = 0;
+  while (i + 1 < got.size() && (got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]))))
+    ++i;
+  return "element " + std::to_string(i) + " of its own slice is " + number(got[i]) + ", expected " +
+         number(expected[i]);
 }
 
 bool Result::own_slice_is_held(int sender) const {

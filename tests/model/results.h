@@ -44,6 +44,8 @@ class Result {
   /// Whether an owner's slice is what the others hold; else bit by bit `exact`.
   [[nodiscard]] bool own_slice_is_held(int sender) const;
   [[nodiscard]] bool own_slice_is(int sender, const Values& exact) const;
+  /// In words.
+  [[nodiscard]] std::string difference(int sender, const Values& expected) const;
   /// What the ledger holds behind a difference, by sender.
   [[nodiscard]] std::vector<Values> held() const;
 

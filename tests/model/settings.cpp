@@ -59,7 +59,8 @@ Speaks what_speaks(std::string name) {
   };
   if (says({"tensor", "sequence", "context", "expert_model", "pipeline"}) || has_word({"tp", "sp", "pp"}))
     return Speaks::of_others;
-  if (says({"data_parallel", "data-parallel"}) || has_word({"dp"})) return Speaks::of_data;
+  if (says({"data_parallel", "data-parallel", "default_pg", "fsdp"}) || has_word({"dp"}))
+    return Speaks::of_data;
   return has_word({"cp", "ep"}) ? Speaks::of_others : Speaks::of_nothing;
 }
 
