@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 import shlex
-from typing import Callable, List, NamedTuple, Optional
+from typing import Callable, List, NamedTuple, Optional, Sequence
 
 from .elf import ElfFile, open_elf
 from .errors import UserError
@@ -19,13 +19,18 @@ def split_preload(text: str) -> List[str]:
     return [word for word in _SEPARATORS.split(text) if word]
 
 
-def is_nccl(path: str) -> bool:
-    """Whether the file brings NCCL's own functions."""
+def defines(path: str, name: str) -> bool:
+    """Whether the file brings a function of that name."""
     elf = open_elf(path)
     if elf is None:
         return False
     with elf:
-        return any(symbol.is_defined for symbol in elf.dynamic_symbols({"pncclAllGather"}))
+        return any(symbol.is_defined for symbol in elf.dynamic_symbols({name}))
+
+
+def is_nccl(path: str) -> bool:
+    """Whether the file brings NCCL's own functions; libraries that only take its calls have no second names."""
+    return defines(path, "pncclAllGather")
 
 
 def compose_preload(before: str, library: pathlib.Path, brings_nccl: Callable[[str], bool] = is_nccl) -> str:
@@ -107,31 +112,37 @@ def find_obstacle(program: str, library: pathlib.Path) -> Optional[Obstacle]:
 
 
 class Wrapper(NamedTuple):
-    """A program that starts the job elsewhere or with a fresh environment."""
+    """A program that starts the job elsewhere or with a fresh environment. `drops`: surely; else only on other nodes."""
 
-    why: str
+    text: str
     advice: str
+    drops: bool = True
 
 
 _INSIDE = "put `sdp4bit run --` behind it, before the program that it starts"
+_FRESH = "the container gets an environment and files of its own"
 _WRAPPERS = {
-    "ssh": Wrapper("its environment does not reach the other machine", _INSIDE),
-    "sudo": Wrapper("it drops LD_PRELOAD", _INSIDE),
-    "su": Wrapper("it drops LD_PRELOAD", _INSIDE),
-    "doas": Wrapper("it drops LD_PRELOAD", _INSIDE),
-    "docker": Wrapper("the container gets an environment and files of its own", "use the command inside of the container"),
-    "podman": Wrapper("the container gets an environment and files of its own", "use the command inside of the container"),
-    "kubectl": Wrapper("the pod gets an environment of its own", "use the command in the pod's own command line"),
-    "sbatch": Wrapper("the job runs later, and its numbers cannot be shown here", "use `sdp4bit run` in the batch script"),
+    "ssh": ("its environment does not reach the other machine", _INSIDE),
+    "sudo": ("it drops LD_PRELOAD", _INSIDE),
+    "su": ("it drops LD_PRELOAD", _INSIDE),
+    "doas": ("it drops LD_PRELOAD", _INSIDE),
+    "docker": (_FRESH, "use the command inside of the container"),
+    "podman": (_FRESH, "use the command inside of the container"),
+    "kubectl": ("the pod gets an environment of its own", "use the command in the pod's own command line"),
+    "sbatch": ("the job runs later, and nothing of it can be seen here", "use `sdp4bit run` in the batch script"),
 }
+_LAUNCHERS = ("mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.hydra", "orterun", "prterun")
+_TOLD = ("LD_PRELOAD", "-genvall", "-envall")
 
 
-def find_wrapper(command: List[str]) -> Optional[str]:
-    """One sentence, where the command's first word would lose what is set."""
-    name = os.path.basename(command[0])
-    wrapper = _WRAPPERS.get(name)
+def find_wrapper(command: Sequence[str]) -> Optional[Wrapper]:
+    """What is known of the command's first word, where it loses what is set."""
+    name, shown = os.path.basename(command[0]), shlex.quote(command[0])
+    if name in _WRAPPERS:
+        why, advice = _WRAPPERS[name]
+        return Wrapper(f"{shown}: {why}", advice)
     if name == "env" and any(word in ("-i", "-", "--ignore-environment") for word in command[1:]):
-        wrapper = Wrapper("-i drops LD_PRELOAD", _INSIDE)
-    if name in ("mpirun", "mpiexec", "mpirun.openmpi") and not any("LD_PRELOAD" in word or word in ("-genvall", "-envall") for word in command):
-        wrapper = Wrapper("on other nodes it hands on only variables that it is told to", _INSIDE)
-    return f"{shlex.quote(command[0])}: {wrapper.why}; {wrapper.advice}" if wrapper else None
+        return Wrapper(f"{shown}: -i drops LD_PRELOAD", _INSIDE)
+    if name in _LAUNCHERS and not any(told in word for word in command for told in _TOLD):
+        return Wrapper(f"{shown}: on other nodes it hands on only the variables that it is told to", _INSIDE, drops=False)
+    return None

@@ -130,7 +130,7 @@ def describe(arguments: argparse.Namespace, chosen: Dict[str, str], preload: str
     if is_own:
         lines.append(f"  SDP4BIT_STATS={stats}  (for the summary at the end)")
     wrapper = find_wrapper(arguments.command)
-    return lines + ([f"  warning: {wrapper}"] if wrapper else [])
+    return lines + ([f"  warning: {wrapper.text}; {wrapper.advice}"] if wrapper else [])
 
 
 def nothing_came(command: Sequence[str]) -> List[str]:

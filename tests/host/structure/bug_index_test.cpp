@@ -67,9 +67,10 @@ TEST_CASE("BugIndex.NamesTestsThatExist") {
   for (const auto& [id, row] : read_index()) {
     for (const std::string& test : row.tests) {
       if (cases.count(test) > 0) continue;
-      // CTest's own names; the folder's lists leave its prefix out.
+      // CTest's own names; these folders' lists leave their prefix out.
       const bool in_ctest = test.find_first_of(". ") == std::string::npos;
-      const std::string name = test.starts_with("preload_") ? test.substr(8) : test;
+      const bool has_prefix = test.starts_with("preload_") || test.starts_with("tools_");
+      const std::string name = has_prefix ? test.substr(test.find('_') + 1) : test;
       if (!in_ctest || !has_word(lists, name)) missing += id + ": " + test + "\n";
     }
   }

@@ -1,0 +1,1 @@
+"""What `sdp4bit doctor` looks at: files, a command that it watches, the machine, the environment."""
