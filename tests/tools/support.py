@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import os
 import subprocess
 import sys
-from typing import Dict, Optional, Sequence
+from typing import Dict, NamedTuple, Optional, Sequence
 
 TOOL = os.environ.get("SDP4BIT_TOOL") or os.path.join(os.path.dirname(__file__), "..", "..", "tools", "sdp4bit")
 
@@ -40,6 +42,28 @@ def interpreter() -> str:
 @functools.lru_cache(maxsize=None)
 def has_matplotlib() -> bool:
     return subprocess.run([interpreter(), "-c", "import matplotlib"], capture_output=True, check=False).returncode == 0
+
+
+class Result(NamedTuple):
+    """Of a command that ran in this process."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def in_this_process(*words: str) -> Result:
+    """The same command without a process of its own, where many are run: starting Python and matplotlib takes most of the
+    time of a small one."""
+    folder = os.path.dirname(os.path.realpath(TOOL))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    from sdp4bit_tool.main import main
+
+    said, warned = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(warned):
+        code = main(list(words))
+    return Result(code, said.getvalue(), warned.getvalue())
 
 
 def sdp4bit(*words: str, variables: Optional[Dict[str, str]] = None, seconds: float = 60,

@@ -1,21 +1,18 @@
 """`sdp4bit report`: right numbers in the verdict, a whole page, and a useful answer to whatever files it is given."""
 
-import contextlib
 import html.parser
-import io
 import json
 import pathlib
 import re
 import sys
 import tempfile
 import unittest
-from typing import NamedTuple
 
 import statistics_data as data
 import support
 
 sys.path.insert(0, str(pathlib.Path(support.TOOL).resolve().parent))
-from sdp4bit_tool import main, svg_plots  # noqa: E402
+from sdp4bit_tool import svg_plots  # noqa: E402
 
 VOID = {"meta", "br", "path", "use", "rect", "line"}
 
@@ -55,11 +52,6 @@ class Page(html.parser.HTMLParser):
             self.text.append(text)
 
 
-class Result(NamedTuple):
-    stdout: str
-    stderr: str
-
-
 class Report(unittest.TestCase):
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
@@ -67,22 +59,18 @@ class Report(unittest.TestCase):
         self.folder = self.temporary.name
 
     def report(self, *contents, **how):
-        """Writes the contents, makes the page, and gives what was said and the page. In this process: starting
-        matplotlib anew for each page would take most of the time."""
+        """Writes the contents, makes the page, and gives what was said and the page. """
         data.write(self.folder, contents, **how)
         output = pathlib.Path(self.folder) / "page.html"
-        said, warned = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(warned):
-            code = main.main(["report", self.folder, "-o", str(output)])
-        self.assertEqual(code, 0, warned.getvalue())
-        result = Result(said.getvalue(), warned.getvalue())
+        result = support.in_this_process("report", self.folder, "-o", str(output))
+        self.assertEqual(result.returncode, 0, result.stderr)
         page = Page(output.read_text(encoding="utf-8"))
         self.assertEqual(page.loads, [], "the page needs other files")
         self.assertEqual(len(page.ids), len(set(page.ids)), "an id twice")
         return result, re.sub(r"\s+", " ", " ".join(page.text)), page
 
     def refuse(self, *words, parts=()):
-        result = support.sdp4bit("report", *words)
+        result = support.in_this_process("report", *words)
         self.assertEqual(result.returncode, 2, result)
         self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
         for part in parts:

@@ -28,10 +28,10 @@ _STATIC = {"ink": "#1a1d21", "soft": "#5c636b", "line": "#d9dcdf", "paper": "#ff
 
 
 class Plot:
-    """One figure with its axes; `text` is its SVG once the block is over."""
+    """One figure with its axes; `text` is its SVG, or `data` its pixels, once the block is over."""
 
     def __init__(self, figure: Any, axes: Any) -> None:
-        self.figure, self.axes, self.text = figure, axes, ""
+        self.figure, self.axes, self.text, self.data = figure, axes, "", b""
 
 
 def _settings() -> dict:
@@ -179,6 +179,7 @@ def draw_curves(axes: Any, curves: Sequence[Curve], x_label: str, y_label: str, 
         axes.plot(curve.x, curve.y, curve.style, color=curve.colour, linewidth=1.8, markersize=4, label=curve.name)
     if log_x:
         axes.set_xscale("log")
+        _plain_ticks(axes.xaxis)
     if log_y:
         axes.set_yscale("log")
     else:
@@ -191,6 +192,15 @@ def draw_curves(axes: Any, curves: Sequence[Curve], x_label: str, y_label: str, 
     axes.set_ylabel(y_label)
     if len(curves) > 1:
         axes.legend()
+
+
+def _plain_ticks(axis: Any) -> None:
+    """1, 2, 5, 10, ... in place of powers of ten."""
+    from matplotlib import ticker
+
+    axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def ranks(title: str, description: str, values: Sequence[float], odd: Sequence[int], y_label: str, x_label: str) -> str:
