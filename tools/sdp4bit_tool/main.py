@@ -29,6 +29,7 @@ class Command:
 COMMANDS = (
     Command("run", "run", "run a command with the library preloaded, and say what became of its calls"),
     Command("estimate", "estimate", "predict a training step with and without sdp4bit"),
+    Command("bench", "bench", "measure collectives with and without sdp4bit, or print the lines that do"),
     Command("report", "report", "make an HTML page of a job's statistics, or of results of bench"),
     Command("doctor", "doctor", "tell whether preloading will work for a program, and what to do if not"),
     Command("options", "options", "show every option of the library, with the value in force and its origin"),
