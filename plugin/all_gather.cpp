@@ -47,7 +47,8 @@ class CallPool {
 Codec direct_codec() {
   Codec codec = config().weight_codec();
   codec.bits = config().weight_direct;
-  codec.group_size = kDirectGroup;
+  // Four bits are there to be compared with differences of four bits: nothing else may differ.
+  if (codec.bits != 4) codec.group_size = kDirectGroup;
   return codec;
 }
 

@@ -92,8 +92,9 @@ const std::array kTable{
         "SDP4BIT_WEIGHT_REFRESH", "a number; 0: never", kWire, "rounds of differences before a native one"),
     words<&Config::weight_direct, kDirectBits>("SDP4BIT_WEIGHT_DIRECT", "0, 8, 4", kWire,
                                                "bits of stateless coding for bf16 and fp16 weights that the "
-                                               "ledger does not take; 4 costs accuracy and is for "
-                                               "comparison only; 0: native"),
+                                               "ledger does not take, with a scale for each 128; 4 costs "
+                                               "accuracy and is for comparison with differences only, in "
+                                               "groups of SDP4BIT_WEIGHT_GROUP; 0: native"),
     words<&Config::own_shard, kOwnShards>(
         "SDP4BIT_OWN_SHARD", "auto, replica, exact", kWire,
         "what the owner of a shard keeps: what the others hold, or its exact values (needed where the slice "

@@ -19,17 +19,21 @@ void require_as_promised(GatherJob job, const Environment& environment,
   require_compressed(result, all_but_learning(job, before));
 }
 
-/// Fresh buffers, which no ledger takes.
-void require_direct(GatherJob job, const char* bits, double levels) {
-  job.environment = {{"SDP4BIT_WEIGHT_LEDGER", "off"}, {"SDP4BIT_WEIGHT_DIRECT", bits}};
+/// Fresh buffers, which no ledger takes; returns what the first rank sent to the last one in a step.
+std::uint64_t require_direct(GatherJob job, const char* bits, double levels, std::size_t group,
+                             const char* weight_group) {
+  job.environment = {{"SDP4BIT_WEIGHT_LEDGER", "off"},
+                     {"SDP4BIT_WEIGHT_DIRECT", bits},
+                     {"SDP4BIT_WEIGHT_GROUP", weight_group}};
   job.buffers = 1;
   job.steps = 12;
   job.fresh = true;
-  job.group = 128;
+  job.group = group;
   job.bound = 0.5 / levels;
   const GatherResult result = run(job);
   require_agreement(job, result);
   require_compressed(result, 12 - kBeforeHandshake);
+  return result.last_step.front().back();
 }
 
 }  // namespace
@@ -64,9 +68,18 @@ TEST_CASE("GatherSettings.AReplicaIsWhatTheOthersHold") {
 }
 
 TEST_CASE("GatherSettings.DirectCodingTakesWhatTheLedgerDoesNot") {
-  require_direct({}, "8", 127);
-  require_direct({.nodes = 1, .local_ranks = 3, .type = ncclFloat16}, "8", 127);
-  require_direct({}, "4", 7);
+  const std::uint64_t small_groups = require_direct({.local_ranks = 1}, "8", 127, 128, "32");
+  const std::uint64_t large_groups = require_direct({.local_ranks = 1}, "8", 127, 128, "512");
+  CHECK(small_groups == large_groups);
+  require_direct({.nodes = 1, .local_ranks = 3, .type = ncclFloat16}, "8", 127, 128, "2048");
+  require_direct({}, "4", 7, 2048, "2048");
+}
+
+TEST_CASE("GatherSettings.DirectCodingInFourBitsHasTheGroupsOfDifferences") {
+  // To be compared with them. A scale of 4 bytes for each group of the shard's 3001 elements.
+  const std::uint64_t small_groups = require_direct({.local_ranks = 1}, "4", 7, 32, "32");
+  const std::uint64_t large_groups = require_direct({.local_ranks = 1}, "4", 7, 512, "512");
+  CHECK(small_groups - large_groups >= 4 * (3001 / 32 - 3001 / 512 - 1));
 }
 
 TEST_CASE("GatherSettings.DirectCodingWarnsOfFourBits") {
