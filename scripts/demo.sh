@@ -123,6 +123,6 @@ echo "                               ${program#"$source_dir/"} reduce_scatter -b
 echo "  switch it off              the same with SDP4BIT_ENABLE=0: the results are NCCL's own, bit for bit"
 echo "  other shapes and sizes     ${program#"$source_dir/"} --help"
 echo "  your own program           export LD_PRELOAD=/path/to/libsdp4bit.so  (README.md, 'Use it')"
-echo "  all schemes, three seeds   scripts/train.sh   (10 to 25 minutes)"
+echo "  all schemes, five seeds   scripts/train.sh   (12 minutes)"
 echo "  the tests                  scripts/test.sh"
 say "done"

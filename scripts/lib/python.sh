@@ -1,6 +1,6 @@
 # Finds a Python that has the modules that training and plots need, or has Debian bring them.
 # Sourced, after common.sh and setup.sh; leaves the interpreter in `python`.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 
 # find_python MODULE...: the first of $PYTHON, the one on PATH and the system's that has all modules.
 find_python() {

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import shlex
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,7 +30,7 @@ def parse_arguments(words: Optional[list[str]] = None) -> argparse.Namespace:
     length.add_argument("--quick", action="store_true", help="five schemes, two seeds, few steps; fails unless they show what they must")
     length.add_argument("--demo", action="store_true", help="plain and sdp4bit, one seed, few steps")
     add("--schemes", metavar="NAME,...", help="only these; plain is always among them")
-    add("--seeds", metavar="NUMBER,...", help="default: 1,2,3")
+    add("--seeds", metavar="NUMBER,...", help="default: 1 to 5")
     add("--steps", type=int, help="of each run")
     add("--build", type=Path, default=runs.SOURCE / "build" / "dev", metavar="DIR")
     add("--out", type=Path, metavar="DIR", help="default: build/training/<kind of study>")
@@ -93,15 +94,16 @@ def machine() -> dict[str, Any]:
 def carry_out(study: Study, place: runs.Place, jobs: int) -> list[runs.Result]:
     """Seeds outermost, so that what an interrupted study has is of whole seeds; `jobs` runs at a time."""
     wanted = [(by_name(name), seed) for seed in study.seeds for name in study.schemes]
-    progress = Progress(len(wanted))
+    progress = Progress(len(wanted), jobs)
     progress.say(f"{progress.total} runs of {study.steps} steps, {runs.NODES} nodes x {runs.RANKS_PER_NODE} ranks; results in {place.out}")
 
     def one(scheme: Scheme, seed: int) -> runs.Result:
         result = runs.finished(place, scheme, seed, study.steps, study.evaluate_every)
-        was_there = result is not None
+        seconds = None
         if result is None:
             result = runs.make(place, scheme, seed, study.steps, study.evaluate_every)
-        progress.finished(f"{scheme.name}, seed {seed}: validation loss {final_loss(result):.4f}", was_there)
+            seconds = float(result["seconds"])
+        progress.finished(f"{scheme.name}, seed {seed}: validation loss {final_loss(result):.4f}", seconds)
         return result
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -164,7 +166,12 @@ def main() -> int:
     return 1 if broken else 0
 
 
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, interrupted)  # no rank may stay behind
     try:
         sys.exit(main())
     except Problem as problem:

@@ -85,7 +85,7 @@ def make_page(summary: Summary, command: str, machine: dict[str, Any]) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>sdp4bit: training</title><style>{_STYLE}</style></head><body>
 <h1>Training with 4-bit communication</h1>
-<p>A small GPT, trained by ZeRO-1 for {summary.steps} steps with each scheme and the seeds {seeds}. The program is the same in all
+<p>A small GPT, trained by ZeRO-1 for {summary.steps} steps with each scheme, seed{"s" if len(summary.seeds) > 1 else ""} {seeds}. The program is the same in all
 runs and knows nothing of sdp4bit; it is preloaded or not. Machine: {html.escape(machine_text(machine))}. Times of an emulated
 cluster say nothing about GPUs and are not shown.</p>
 <h2>What the numbers say</h2>

@@ -1,17 +1,20 @@
 """Lines that show how far a study is and when it will be done."""
 from __future__ import annotations
 
+import math
 import threading
 import time
+from typing import Optional
 
 
 class Progress:
-    """Counts runs; the time that is left follows from those that were made in this session."""
+    """Counts runs; the time that is left follows from what those of this session took, `jobs` at a time."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, jobs: int) -> None:
         self.total = total
+        self.jobs = jobs
         self.done = 0
-        self.made = 0
+        self.taken: list[float] = []
         self.started = time.monotonic()
         self._one_at_a_time = threading.Lock()
 
@@ -21,13 +24,14 @@ class Progress:
     def say(self, text: str) -> None:
         print(f"[{self._elapsed():4.0f} s] {text}", flush=True)
 
-    def finished(self, text: str, was_there: bool) -> None:
+    def finished(self, text: str, seconds: Optional[float]) -> None:
+        """`seconds`: what the run took; None: an earlier session made it."""
         with self._one_at_a_time:
             self.done += 1
-            if was_there:
+            if seconds is None:
                 return self.say(f"{self.done}/{self.total} {text} (from an earlier session)")
-            self.made += 1
-            left = self._elapsed() / self.made * (self.total - self.done)
+            self.taken.append(seconds)
+            left = sum(self.taken) / len(self.taken) * math.ceil((self.total - self.done) / self.jobs)
             self.say(f"{self.done}/{self.total} {text}" + (f"; about {clock(left)} left" if self.done < self.total else ""))
 
 

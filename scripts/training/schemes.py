@@ -66,7 +66,7 @@ class Study:
     evaluate_every: int
 
 
-FULL = Study("full", tuple(scheme.name for scheme in SCHEMES), (1, 2, 3), 240, 20)
+FULL = Study("full", tuple(scheme.name for scheme in SCHEMES), (1, 2, 3, 4, 5), 240, 20)
 QUICK = Study("quick", (PLAIN, CONTROL, "sdp4bit", "weights", "direct4"), (1, 2), 80, 20)
 DEMO = Study("demo", (PLAIN, "sdp4bit"), (1,), 80, 20)
 

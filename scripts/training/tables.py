@@ -34,7 +34,7 @@ def cells(summary: Summary, row: Row) -> tuple[str, ...]:
         gap, spread, verdict = with_margin(row.gap), f"{row.gap.spread:.4f}", row.gap.verdict
     compressed = "-"
     if row.scheme.preloaded:
-        compressed = f"{100 * row.gradients_compressed:.0f} %, {100 * row.weights_compressed:.0f} %"
+        compressed = f"{100 * row.gradients_compressed:.1f} %, {100 * row.weights_compressed:.1f} %"
     equal = "NO" if row.equal_from is None else ("always" if row.equal_from == 0 else f"after step {row.equal_from}")
     return (
         row.scheme.title, f"{row.loss:.4f}", gap, spread, verdict, kilobytes(row.between_nodes), kilobytes(row.in_node),
