@@ -104,7 +104,7 @@ def check_behaviour(version, folder, source, build, libraries, compiler, cuda):
 def check_build(version, folder, source, compiler, cuda):
     wrong = []
     for file in sorted((source / "plugin").rglob("*.cpp")):
-        command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", '-DSDP4BIT_VERSION="test"', "-I", str(source),
+        command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", '-DSDP4BIT_VERSION="test"', '-DSDP4BIT_ARCHITECTURES="test"', "-I", str(source),
                    "-I", str(source / "include"), "-isystem", str(folder), "-isystem", cuda, str(file)]
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode != 0:

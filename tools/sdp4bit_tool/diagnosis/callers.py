@@ -7,7 +7,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from .finding import FAIL, NOTE, OK, WARN, Diagnosis, listed
 from .nccl_file import BOUND, HIDDEN, IS_NCCL, LINKED, OPENS, STATIC, TAKEN, Role, version_of
 
-OLDEST, NEWEST = (2, 18, 0), (2, 30, 99)  # of NCCL, that the library is tested with; older ones back to what it says may work
+OLDEST, NEWEST = (2, 18, 0), (2, 32, 99)  # of NCCL, that the library is tested with; older ones back to what it says may work
 _NOBODY = "nothing can be done from outside: use a build that is linked to libnccl.so.2 (PyTorch's wheels are)"
 _WHY_NOT = {
     BOUND: ("has NCCL inside and its calls were bound when it was linked (-Bsymbolic, or a program's own): they cannot be "

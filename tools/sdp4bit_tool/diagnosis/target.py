@@ -11,9 +11,9 @@ from ..elf import ElfFile, NotElf
 from ..errors import UserError
 from ..preload import find_obstacle
 from .callers import add_nccl, add_outcome, add_roles
-from .finding import FAIL, NOTE, OK, WARN, Diagnosis, listed
+from .finding import FAIL, NOTE, OK, Diagnosis, listed
 from .loader import Loader, is_system_path
-from .nccl_file import HIDDEN, IS_NCCL, NOTHING, Role, role_of
+from .nccl_file import IS_NCCL, NOTHING, Role, role_of
 from .python_files import Interpreter, ask, find_frameworks, find_wheel, looks_like_python
 
 Version = Optional[Tuple[int, int, int]]
@@ -112,18 +112,25 @@ class TargetReader:
             found, absent = self.loader.closure(path)
             objects += [each for each in found if each.path not in (known.path for known in objects)]
             missing.update(absent)
-        roles = [role_of(each.path, deep=each.path in paths or not is_system_path(each.path)) for each in objects]
+        if not objects:  # it changed since it was looked at
+            raise UserError(f"{paths[0]} cannot be read any more")
+        roles = [role_of(each.path, deep=False) for each in objects]
+        is_nccl = roles[0].kind == IS_NCCL
+        nobody = not is_nccl and all(role.kind in (NOTHING, IS_NCCL) for role in roles)
+        for i, role in enumerate(roles):
+            # Who does not call NCCL by name may hide or open one. That takes a look at all of a file's data, so what is
+            # only needed by others is looked at where nobody else was found.
+            if role.kind == NOTHING and (role.path in paths or (nobody and not is_system_path(role.path))):
+                roles[i] = role_of(role.path, deep=True)
         nccls = [role.path for role in roles if role.kind == IS_NCCL]
         version: Version = None
         for path in nccls:
-            version = add_nccl(path, self.oldest, self.diagnosis)
+            version = add_nccl(path, self.oldest, self.diagnosis) or version
         self._missing(missing, roles)
         add_roles(roles, self.diagnosis)
-        if paths[0] in nccls:
+        if is_nccl:
             self.diagnosis.reaches = True
             self.diagnosis.add(OK, "calls", "this is NCCL itself: preloading works for programs and libraries that are linked to it")
-        if nccls and any(role.kind == HIDDEN for role in roles):
-            self.diagnosis.add(WARN, "nccl", "there is an NCCL inside of a library besides the shared one; its communicators stay native")
         add_outcome(self.diagnosis, what, nccls)
         return version
 
