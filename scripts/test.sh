@@ -43,7 +43,7 @@ while (($#)); do
   shift
 done
 
-export PLOTS_REQUIRED=1  # the tests draw the tool's plots
+export PLOTS_REQUIRED=1  # tests draw the tool's plots and show its pages in a browser
 set_up_tools
 set_up_python torch matplotlib
 build "$preset"

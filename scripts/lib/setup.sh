@@ -20,7 +20,11 @@ missing_packages() {
   [[ $(printf '%s\n' 3.25 "${version:-0}" | sort -V | head -1) == 3.25 ]] || echo cmake
   ninja --version >/dev/null 2>&1 || echo ninja-build
   has_header catch2/catch.hpp || has_header catch2/catch_all.hpp || echo catch2
-  if [[ ${PLOTS_REQUIRED:-0} == 1 ]]; then /usr/bin/env python3 -c 'import matplotlib' 2>/dev/null || /usr/bin/python3 -c 'import matplotlib' 2>/dev/null || echo python3-matplotlib; fi
+  if [[ ${PLOTS_REQUIRED:-0} == 1 ]]; then
+    python3 -c 'import matplotlib' 2>/dev/null || /usr/bin/python3 -c 'import matplotlib' 2>/dev/null ||
+      echo python3-matplotlib
+    command -v chromium >/dev/null || command -v google-chrome >/dev/null || echo chromium
+  fi
   has_header lz4.h || echo liblz4-dev
   has_header zstd.h || echo libzstd-dev
   if [[ ${CHECK_FORMAT_REQUIRED:-0} == 1 ]]; then command -v clang-format-14 >/dev/null || echo clang-format-14; fi

@@ -119,8 +119,9 @@ class Report(unittest.TestCase):
     def test_broken_files_are_named_and_the_rest_is_used(self):
         good = data.process(0)
         cut = json.dumps(good)[:700]
-        result, text, _ = self.report(good, cut, "", "not json", {"other": 1}, {**good, "communicators": [{"ranks": "four"}]})
-        for part in ("rank1.json: it ends in the middle", "rank2.json: it is empty", "rank3.json: it is no JSON (line 1",
+        in_a_name = json.dumps(good)[: json.dumps(good).index("all_calls") + 3]
+        result, text, _ = self.report(good, cut, "", "not json", {"other": 1}, {**good, "communicators": [{"ranks": "four"}]}, in_a_name)
+        for part in ("rank6.json: it ends in the middle","rank1.json: it ends in the middle", "rank2.json: it is empty", "rank3.json: it is no JSON (line 1",
                      "rank4.json: it is JSON, but neither", 'rank5.json: communicators[0].ranks is "four", not a whole number'):
             self.assertIn(part, result.stderr)
             self.assertIn(part, text)
@@ -166,7 +167,8 @@ class Report(unittest.TestCase):
         bad = data.communicator(name="dp", agreement="off", why="rank 3 has SDP4BIT_SEED=2, rank 0 has 1",
                                 gradients=data.function({"agreement_off": 50}, nonfinite_groups_sent=12))
         _, text, _ = self.report(data.process(0, 1, [bad]))
-        self.assertIn("Off on communicator dp", text)
+        self.assertIn("Off on dp (4 ranks on 2 nodes)", text)
+        self.assertIn("all because: off on their communicators (rank 3 has SDP4BIT_SEED=2, rank 0 has 1)", text)
         self.assertIn("rank 3 has SDP4BIT_SEED=2", text)
         self.assertIn("NaN or infinity in 12 groups", text)
 

@@ -41,29 +41,42 @@ def verdict(benches: Sequence[Tuple[str, Results]]) -> str:
 
 
 def curves(summaries: Sequence[Summary], collective: str, type_name: str, redop: str, emulated: bool) -> str:
+    """Bandwidth over the size; of the emulated cluster bytes, for it has no times."""
+    same = sorted((each for each in summaries if (each.collective, each.type, each.redop) == (collective, type_name, redop)
+                   and not (emulated and each.bytes_between_nodes is None)), key=lambda each: each.bytes)
     found = []
     for variant, colour in (("native", svg_plots.NATIVE), ("sdp4bit", svg_plots.SENT)):
-        same = sorted((each for each in summaries if (each.collective, each.type, each.redop, each.variant) ==
-                       (collective, type_name, redop, variant)), key=lambda each: each.bytes)
-        if same:
-            found.append(svg_plots.Curve(variant, colour, [each.bytes / 2**20 for each in same], [each.busbw for each in same],
-                                         [each.busbw_low for each in same], [each.busbw_high for each in same], ".-"))
-    operation = "" if redop == "none" else f", {redop}"
-    title = f"{NAMES.get(collective, collective)}, {type_name}{operation}" + (": emulated times" if emulated else "")
-    last = "; ".join(f"{curve.name}: {curve.y[-1]:.3g} at the largest size" for curve in found)
-    svg = svg_plots.lines(title, f"Bus bandwidth in GB/s over the size. {last}.", found, "size of the larger buffer, MiB",
-                          "bus bandwidth, GB/s", log_x=True)
-    return page.figure(svg, "Median of the repeats; the band is their range." +
-                       (" Times of an interpreter on a CPU." if emulated else "")) if svg else ""
+        own = [each for each in same if each.variant == variant]
+        if not own:
+            continue
+        x = [each.bytes / 2**20 for each in own]
+        if emulated:
+            found.append(svg_plots.Curve(variant, colour, x, [(each.bytes_between_nodes or 0) / 1e6 for each in own], style=".-"))
+        else:
+            found.append(svg_plots.Curve(variant, colour, x, [each.busbw for each in own], [each.busbw_low for each in own],
+                                         [each.busbw_high for each in own], ".-"))
+    label, unit = ("sent between nodes by a rank", "MB") if emulated else ("bus bandwidth", "GB/s")
+    last = "; ".join(f"{curve.name}: {curve.y[-1]:.3g} {unit} at the largest size" for curve in found)
+    title = f"{NAMES.get(collective, collective)}, {type_name}" + ("" if redop == "none" else f", {redop}")
+    svg = svg_plots.lines(title, f"{label.capitalize()} over the size. {last}.", found, "size of the larger buffer, MiB", f"{label}, {unit}",
+                          log_x=True, ticks=sorted({each.bytes / 2**20 for each in same}))
+    return page.figure(svg, "Bytes of a call." if emulated else "Median of the repeats; the band is their range.") if svg else ""
 
 
-def _row(pair: Pair, emulated: bool) -> List[object]:
-    native, sdp4bit = pair.native, pair.sdp4bit
-    speedup = f"{pair.speedup:.2f} ({pair.speedup_low:.2f} to {pair.speedup_high:.2f})"
-    error = "" if sdp4bit.relative_error is None else f"{sdp4bit.relative_error:.2e}"
-    bytes_ = [show_bytes(each.bytes_between_nodes) if each.bytes_between_nodes is not None else "" for each in (native, sdp4bit)]
-    return [NAMES.get(native.collective, native.collective), show_size(native.bytes), native.type, native.redop,
-            f"{native.busbw:.4g}", f"{sdp4bit.busbw:.4g}", "not measured" if emulated else speedup, *bytes_, error]
+def _table(results: Results) -> str:
+    rows = []
+    for pair in pairs(results.rows):
+        native, ours = pair.native, pair.sdp4bit
+        row: List[object] = [NAMES.get(native.collective, native.collective), show_size(native.bytes), native.type, native.redop]
+        if not results.emulated:
+            row += [f"{native.busbw:.4g}", f"{ours.busbw:.4g}", f"{pair.speedup:.2f} ({pair.speedup_low:.2f} to {pair.speedup_high:.2f})"]
+        row += [show_bytes(each.bytes_between_nodes) if each.bytes_between_nodes is not None else "" for each in (native, ours)]
+        rows.append(row + ["" if ours.relative_error is None else f"{ours.relative_error:.2e}"])
+    if not rows:
+        return page.paragraph("No case was measured with and without the library.")
+    times = [] if results.emulated else ["GB/s native", "GB/s sdp4bit", "speed-up (range)"]
+    head = ["collective", "size", "type", "operation", *times, "between nodes, native", "sdp4bit", "relative error"]
+    return page.table(head, rows, numbers=range(4, len(head)))
 
 
 def section_of(path: str, results: Results) -> str:
@@ -71,10 +84,7 @@ def section_of(path: str, results: Results) -> str:
     summaries = summarize(results.rows)
     cases: Dict[Tuple[str, str, str], None] = dict.fromkeys((each.collective, each.type, each.redop) for each in summaries)
     figures = [curves(summaries, *case, results.emulated) for case in list(cases)[:8]]
-    rows = [_row(pair, results.emulated) for pair in pairs(results.rows)]
-    listing = page.table(["collective", "size", "type", "operation", "busbw native", "busbw sdp4bit", "speed-up (range)",
-                          "between nodes, native", "sdp4bit", "relative error"], rows, numbers=range(4, 10))
-    return page.section(f"Bandwidth: {pathlib.Path(path).name}", page.paragraph(results.label),
-                        page.paragraph("Bus bandwidth as nccl-tests defines it: by the bytes that the call asks for, not by those that "
-                                       "travel. Bytes are of one rank and call.", "label"),
-                        page.plots(figures), listing if rows else page.paragraph("No case was measured with and without the library."))
+    note = "Bytes are of one rank and call." + ("" if results.emulated else " Bus bandwidth as nccl-tests defines it: by the bytes that the call asks "
+                                                "for, not by those that travel.")
+    return page.section(f"Bench: {pathlib.Path(path).name}", page.paragraph(results.label), page.paragraph(note, "label"), page.plots(figures),
+                        _table(results))

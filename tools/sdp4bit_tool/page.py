@@ -14,7 +14,8 @@ _STYLE = """
   --good: #7fcf9d; } }
 @media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --soft: #444; --line: #bbb; --card: #f4f4f4;
   --native: #8b939c; --sent: #0b6e99; --passed: #c9891a; --third: #7a4fa3; --alarm: #b3261e; --good: #2e7d4f; }
-  details > :not(summary) { display: block; } figure, section > p, tr { break-inside: avoid; } }
+  details::details-content { content-visibility: visible; } .scroll { overflow: visible; } table { font-size: .7rem; }
+  figure, section > p, tr { break-inside: avoid; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, "Segoe UI", "DejaVu Sans",
   sans-serif; }
@@ -42,14 +43,15 @@ figcaption { color: var(--soft); font-size: .9rem; margin-top: 4px; max-width: 7
 table { border-collapse: collapse; font-size: .9rem; margin: 10px 0; }
 th, td { text-align: left; padding: 5px 14px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; color: var(--soft); }
-td { min-width: 11ch; }
-td:last-child { min-width: 20ch; }
-td.number, th.number { min-width: 0; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td:not(.number) { min-width: 8ch; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td small { color: var(--soft); }
 code { font: .92em ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 details { margin: 8px 0; } summary { cursor: pointer; color: var(--soft); }
 footer { margin-top: 48px; color: var(--soft); font-size: .85rem; border-top: 1px solid var(--line); padding-top: 10px;
   overflow-wrap: anywhere; }
 @media (max-width: 560px) { main { padding: 16px 14px 40px; } .verdict { font-size: 1.25rem; }
+  td:not(.number) { min-width: 11ch; }
   .tiles { grid-template-columns: 1fr 1fr; } .tiles dd { font-size: 1.2rem; } }
 """
 

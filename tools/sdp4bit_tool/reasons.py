@@ -18,7 +18,7 @@ _KNOWN: Dict[str, Reason] = {
     "capturing": Reason("captured into a CUDA graph",
                         "AllGather under capture is always native; ReduceScatter is until an eager call was compressed."),
     "not_agreed_yet": Reason("before the ranks had agreed", "The first calls of each communicator always are."),
-    "agreement_off": Reason("the ranks agreed not to", "See the communicator's own reason below."),
+    "agreement_off": Reason("the ranks agreed not to", "The notes at the top of the page say which communicators, and why."),
     "collective_not_taken": Reason("switched off by SDP4BIT_COLLECTIVES", "Name the function there to compress it."),
     "type_not_taken": Reason("element type not compressed", "See SDP4BIT_GRAD_TYPES and SDP4BIT_WEIGHT_TYPES."),
     "op_not_taken": Reason("reduction not compressed", "Sums, averages and PreMulSum are."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Sequence, Set, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
 
 from .job import Group, Job, mean_error, outliers
 from .reasons import explain
@@ -28,9 +28,23 @@ def _mostly(job: Job) -> str:
     native = job.calls - job.compressed
     reason, by_function = reasons[0]
     share = sum(by_function.values()) / native
-    why = explain(reason).short
+    off = _off(job)
+    why = f"off on their communicators ({off[0][0].split(';')[0]})" if reason == "agreement_off" and off else explain(reason).short
     head = f"{show_percent(native, job.calls)} of {plural(job.calls, 'call')} " + ("was" if job.calls == 1 else "were") + " native"
     return f"{head}, {'all' if share == 1 else 'mostly' if share > 0.5 else 'most often'} because: {why}"
+
+
+def _off(job: Job) -> List[Tuple[str, List[Group]]]:
+    """Why communicators are off, and which; those with most calls first."""
+    found: Dict[str, List[Group]] = {}
+    for group in job.groups:
+        for why in sorted({member.why for _, member in group.members if member.agreement == "off" and member.why}):
+            found.setdefault(why, []).append(group)
+
+    def calls(groups: Sequence[Group]) -> int:
+        return sum(function.all_calls for group in groups for function in group.functions.values())
+
+    return sorted(found.items(), key=lambda each: -calls(each[1]))
 
 
 def verdict(job: Job) -> str:
@@ -52,9 +66,9 @@ def verdict(job: Job) -> str:
 
 
 def bad_files(bad: Sequence[Tuple[str, str]]) -> List[Finding]:
-    shown = [Finding("warning", f"Not used: {path}: {reason}.") for path, reason in bad[:5]]
-    if len(bad) > 5:
-        shown.append(Finding("warning", f"{plural(len(bad) - 5, 'more file')} could not be used."))
+    shown = [Finding("warning", f"Not used: {path}: {reason}.") for path, reason in bad[:8]]
+    if len(bad) > 8:
+        shown.append(Finding("warning", f"{plural(len(bad) - 8, 'more file')} could not be used."))
     return shown
 
 
@@ -87,20 +101,23 @@ def _completeness(job: Job, jobs: Sequence[Job]) -> List[Finding]:
     return found
 
 
+def _called(group: Group) -> str:
+    return f"{group.name or 'unnamed'} ({group.shape})"
+
+
 def _agreement(job: Job) -> List[Finding]:
     found = []
+    for why, groups in _off(job):
+        # Where a rank is named something is wrong there; across nodes there was something to gain.
+        worth = why.startswith("rank ") or (any(group.nodes > 1 for group in groups) and "SDP4BIT_ENABLE=0" not in why)
+        names = ", ".join(_called(group) for group in groups[:3]) + (f" and {len(groups) - 3} more" if len(groups) > 3 else "")
+        found.append(Finding("warning" if worth else "plain", f"Off on {names}: {why}."))
     for group in job.groups:
-        reasons = {member.why for _, member in group.members if member.agreement == "off" and member.why}
-        calls = sum(function.all_calls for function in group.functions.values())
-        for why in sorted(reasons):
-            found.append(Finding("warning", f"Off on communicator {group.name or 'without a name'} ({group.shape}, "
-                                 f"{plural(calls, 'call')}): {why}"))
         waiting = [process.label for process, member in group.members if member.agreement == "pending"
                    and max(f.all_calls for f in member.functions.values()) > 8]
         if waiting:
-            found.append(Finding("warning", f"Communicator {group.name or 'without a name'} ({group.shape}) has not agreed after "
-                                 f"many calls, on {_ranks(waiting)}."))
-    return found[:12] + ([Finding("warning", f"{len(found) - 12} more communicators are off.")] if len(found) > 12 else [])
+            found.append(Finding("warning", f"{_called(group)} has not agreed after many calls, on {_ranks(waiting)}."))
+    return found
 
 
 def _options(job: Job) -> List[Finding]:
@@ -127,11 +144,11 @@ def _numbers(job: Job) -> List[Finding]:
                              "replay: more was sent, and saved, than this page says."))
     if job.links.unknown:
         found.append(Finding("plain", f"Left out of bytes: {show_bytes(job.links.unknown)} of buffers in native calls of "
-                             "communicators whose nodes were not agreed on."))
+                             "communicators whose nodes are not known."))
     for group in job.groups:
         for i, each in enumerate(_stages(group)):
             if len(each) > 1:
-                found.append(Finding("plain", f"Class {i} of communicator {group.name or 'without a name'} is at different stages "
+                found.append(Finding("plain", f"Class {i} of {_called(group)} is at different stages "
                                      f"in different files ({', '.join(sorted(each))}): they were written at different moments."))
     error = mean_error(job, SAMPLE_KINDS[1])
     if error is not None and error > 0.25:
@@ -156,9 +173,10 @@ def _balance(job: Job) -> List[Finding]:
         return []
     most = max(odd, key=lambda each: abs(each.value - each.usual))
     shown = show_bytes if "bytes" in most.what else lambda value: show_count(int(value))
-    who = sorted({each.process.label for each in odd}, key=lambda label: (len(label), label))
-    return [Finding("warning", f"Unlike the others: {_ranks(who)}; {most.process.label} has {shown(most.value)} {most.what}, "
-                    f"the median is {shown(most.usual)}. Pipeline stages of different sizes are one good reason.")]
+    others = sorted({each.process.label for each in odd} - {most.process.label}, key=lambda label: (len(label), label))
+    also = f" Unlike the others too: {_ranks(others)}." if others else ""
+    return [Finding("warning", f"Unlike the others: {most.process.label}, {most.what}: {shown(most.value)}, and the median is {shown(most.usual)}."
+                    f"{also} Pipeline stages of different sizes are one good reason.")]
 
 
 def findings(job: Job, jobs: Sequence[Job], bad: Sequence[Tuple[str, str]]) -> List[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import List, Sequence, Tuple
 
 from . import page, svg_plots
-from .job import Group, Job, balance, course_of, mean_error, outliers
+from .job import Group, Job, Traffic, balance, course_of, mean_error, outliers
 from .reasons import explain
 from .report_findings import Finding
 from .stats_files import FUNCTIONS, SAMPLE_KINDS, Process
@@ -56,14 +56,15 @@ def _named(job: Job) -> List[Tuple[str, Group]]:
 
 def _bars(job: Job, between: bool) -> str:
     rows = [(name, group.links.between if between else group.links.inside) for name, group in _named(job)]
-    rows = [(name, traffic) for name, traffic in rows if traffic.before > 0]
-    if len(rows) > MOST_BARS:
-        rest = type(rows[0][1])()
-        for _, traffic in rows[MOST_BARS - 1 :]:
-            rest.add(traffic)
-        rows = rows[: MOST_BARS - 1] + [(f"{len(rows) - MOST_BARS + 1} others", rest)]
+    rows = sorted((row for row in rows if row[1].before > 0), key=lambda row: -row[1].before)
     if not rows:
         return ""
+    shown = [row for row in rows[: MOST_BARS - 1] if row[1].before > 0.01 * rows[0][1].before]
+    if len(shown) + 1 < len(rows):  # many, or too small to be seen
+        rest = Traffic()
+        for _, traffic in rows[len(shown) :]:
+            rest.add(traffic)
+        rows = shown + [(f"{len(rows) - len(shown)} others", rest)]
     where = "between nodes" if between else "in the nodes"
     unit, power = _unit(max(traffic.before for _, traffic in rows))
     labels = [name for name, _ in rows]
@@ -111,12 +112,12 @@ def reasons(job: Job) -> str:
               for name, colour in zip(FUNCTIONS, (svg_plots.SENT, svg_plots.THIRD))]
     text = "; ".join(f"{label}: {sum(calls.values())}" for label, (_, calls) in zip(labels, found))
     svg = svg_plots.stacked_bars("Native calls by reason", f"{text}.", labels, series, "calls, all ranks")
-    rows = [[page.Markup(f"{page.escape(explain(reason).short)}<br>{page.code(reason)}"), *(show_count(calls[name]) for name in FUNCTIONS),
-             explain(reason).advice] for reason, calls in found]
+    rows = [[page.Markup(f"{page.escape(explain(reason).short)} ({page.code(reason)})<br><small>{page.escape(explain(reason).advice)}</small>"),
+             *(show_count(calls[name]) for name in FUNCTIONS)] for reason, calls in found]
     return page.section("Calls that stayed native",
                         page.paragraph(f"{show_count(job.calls - job.compressed)} of {plural(job.calls, 'call')}, all ranks together.", "label"),
                         page.plots([page.figure(svg, "A call has one reason: the first that applies.") if svg else ""]),
-                        page.table(["reason", "ReduceScatter", "AllGather", "what it means"], rows, numbers=(1, 2)))
+                        page.table(["reason", "ReduceScatter", "AllGather"], rows))
 
 
 def classes(job: Job) -> str:
@@ -217,7 +218,8 @@ def settings(job: Job) -> str:
     head_row = ["variable", "value in force"]
     return page.section("Settings in force",
                         page.table(head_row, rows[False], numbers=()) if rows[False] else page.paragraph("All at their defaults."),
-                        page.details(f"{plural(len(rows[True]), 'variable')} at the default", page.table(head_row, rows[True], numbers=())))
+                        page.details(f"{plural(len(rows[True]), 'variable')} at the default", page.table(head_row, rows[True], numbers=()))
+                        if rows[True] else "")
 
 
 def memory(job: Job) -> str:

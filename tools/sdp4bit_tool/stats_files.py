@@ -233,7 +233,7 @@ def load_json(path: str) -> Any:
     except UnicodeDecodeError:
         raise BadFile("it is no text") from None
     except json.JSONDecodeError as error:
-        at_end = error.pos >= len(text.rstrip())
+        at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         raise BadFile(f"it ends in the middle (line {error.lineno})" if at_end else
                       f"it is no JSON (line {error.lineno}: {error.msg})") from None
     except RecursionError:

@@ -154,6 +154,7 @@ def stacked_bars(title: str, description: str, labels: Sequence[str], series: Se
         drawn.axes.set_yticks(range(len(labels)), [short(label) for label in labels])
         drawn.axes.invert_yaxis()
         drawn.axes.set_xlabel(unit)
+        _few_ticks(drawn.axes.xaxis)
         drawn.axes.grid(axis="y", visible=False)
         drawn.axes.tick_params(axis="y", length=0, labelcolor=INK)
         if len(named) > 1:
@@ -162,28 +163,28 @@ def stacked_bars(title: str, description: str, labels: Sequence[str], series: Se
 
 
 def lines(title: str, description: str, curves: Sequence[Curve], x_label: str, y_label: str, log_x: bool = False,
-          log_y: bool = False, height: float = 3.2, marker: Optional[Tuple[float, str]] = None) -> str:
-    """Curves with their bands; `marker` is a place on the x axis with a name."""
+          height: float = 3.2, ticks: Sequence[float] = ()) -> str:
+    """Curves with their bands. `ticks`: the places on a logarithmic x axis that get a number."""
     if not AVAILABLE or not any(curve.x for curve in curves):
         return ""
     with plot(title, description, height) as drawn:
-        draw_curves(drawn.axes, curves, x_label, y_label, log_x, log_y, marker)
+        draw_curves(drawn.axes, curves, x_label, y_label, log_x, ticks=ticks)
     return drawn.text
 
 
-def draw_curves(axes: Any, curves: Sequence[Curve], x_label: str, y_label: str, log_x: bool = False, log_y: bool = False,
-                marker: Optional[Tuple[float, str]] = None) -> None:
+def draw_curves(axes: Any, curves: Sequence[Curve], x_label: str, y_label: str, log_x: bool = False,
+                marker: Optional[Tuple[float, str]] = None, ticks: Sequence[float] = ()) -> None:
+    """`marker`: a place on the x axis with a name."""
     for curve in curves:
         if curve.low and curve.high:
             axes.fill_between(curve.x, curve.low, curve.high, color=curve.colour, alpha=0.22, linewidth=0)
         axes.plot(curve.x, curve.y, curve.style, color=curve.colour, linewidth=1.8, markersize=4, label=curve.name)
     if log_x:
         axes.set_xscale("log")
-        _plain_ticks(axes.xaxis)
-    if log_y:
-        axes.set_yscale("log")
+        _plain_ticks(axes.xaxis, ticks)
     else:
-        axes.set_ylim(bottom=0, top=1.15 * max(max(curve.high or curve.y) for curve in curves) or 1)
+        _few_ticks(axes.xaxis)
+    axes.set_ylim(bottom=0, top=1.15 * max(max(curve.high or curve.y) for curve in curves) or 1)
     if marker:
         axes.axvline(marker[0], color=SOFT, linewidth=1, linestyle=":")
         axes.annotate(marker[1], (marker[0], 1), xycoords=("data", "axes fraction"), xytext=(4, -12),
@@ -194,13 +195,25 @@ def draw_curves(axes: Any, curves: Sequence[Curve], x_label: str, y_label: str, 
         axes.legend()
 
 
-def _plain_ticks(axis: Any) -> None:
-    """1, 2, 5, 10, ... in place of powers of ten."""
+def _number(value: float, _: Any = None) -> str:
+    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:g}"
+
+
+def _plain_ticks(axis: Any, ticks: Sequence[float]) -> None:
+    """`ticks`, or 1, 2, 5, 10, ... in place of powers of ten."""
     from matplotlib import ticker
 
-    axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
-    axis.set_minor_formatter(ticker.NullFormatter())
+    axis.set_major_locator(ticker.FixedLocator(ticks[:: 1 + len(ticks) // 9]) if ticks else ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(ticker.FuncFormatter(_number))
+    axis.set_minor_locator(ticker.NullLocator())
+
+
+def _few_ticks(axis: Any) -> None:
+    """Room for large numbers."""
+    from matplotlib import ticker
+
+    axis.set_major_locator(ticker.MaxNLocator(5))
+    axis.set_major_formatter(ticker.FuncFormatter(_number))
 
 
 def ranks(title: str, description: str, values: Sequence[float], odd: Sequence[int], y_label: str, x_label: str) -> str:
