@@ -25,7 +25,7 @@ import pages
 
 NEEDS = ("cluster", "gpu", "network", "nvcc", "root", "minutes", "nccl-tests")
 FOLDERS = ("build", "bench", "docs", "examples", "include", "kernels", "plugin", "sandbox", "scripts", "tests", "tools")
-SECONDS = 120
+SECONDS = 300
 
 
 def copy_of_the_tree(target: pathlib.Path) -> None:
