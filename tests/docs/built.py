@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 import os
 import pathlib
 import re
 import subprocess
-import sys
 
 import pages
-
-# In a process of its own: the library reads its environment once.
-_OPTIONS_IN_FORCE = """
-import ctypes, sys
-say = ctypes.CDLL(sys.argv[1]).sdp4bitOptionsInForce
-say.restype, say.argtypes = ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]
-text = ctypes.create_string_buffer(say(None, 0) + 1)
-say(text, len(text))
-sys.stdout.write(text.value.decode())
-"""
 
 
 def folder() -> pathlib.Path:
@@ -46,19 +36,24 @@ def cmake_options() -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=None)
-def variables() -> frozenset[str]:
-    """The library's variables, as its own table has them."""
-    return frozenset(line.partition("=")[0] for line in _ask_library({})[0].splitlines())
+def library() -> ctypes.CDLL:
+    """The library for GPUs, in this process; it needs none for these questions."""
+    loaded = ctypes.CDLL(os.environ["DOCS_LIBRARY"])
+    text = loaded.sdp4bitOptionsInForce
+    text.restype, text.argtypes = ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]
+    loaded.sdp4bitCheckOption.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+    return loaded
 
 
 @functools.lru_cache(maxsize=None)
-def complaint(name: str, value: str) -> str:
-    """What the library says about NAME=value in its environment; "" if it takes it."""
-    return _ask_library({name: value})[1]
+def variables() -> frozenset[str]:
+    """The library's variables, as its own table has them."""
+    say = library().sdp4bitOptionsInForce
+    text = ctypes.create_string_buffer(say(None, 0) + 1)
+    say(text, len(text))
+    return frozenset(line.partition("=")[0] for line in text.value.decode().splitlines())
 
 
-def _ask_library(environment: dict[str, str]) -> tuple[str, str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("SDP4BIT_")}
-    command = [sys.executable, "-c", _OPTIONS_IN_FORCE, os.environ["DOCS_LIBRARY"]]
-    told = subprocess.run(command, env={**clean, **environment}, capture_output=True, text=True, check=True)
-    return told.stdout, told.stderr.strip()
+def accepts(name: str, value: str) -> bool:
+    """Whether the library takes NAME=value."""
+    return library().sdp4bitCheckOption(name.encode(), value.encode()) == 1
