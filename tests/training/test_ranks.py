@@ -54,6 +54,16 @@ class Ranks(unittest.TestCase):
                 # Adam's first steps are as large as the rate, 3e-3 after 20 steps of warming up; bf16 rounds weights near 1.
                 self.assertTrue(0.0 < numpy.abs(difference).max() < 0.02)
 
+    def test_without_gpus_torch_is_refused_in_one_line(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            said = subprocess.run(
+                [sys.executable, str(EXAMPLE / "train.py"), "--transport", "torch", "--out", folder],
+                env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, capture_output=True, text=True, timeout=100,
+            )  # fmt: skip
+            self.assertEqual(said.returncode, 1)
+            self.assertIn("--transport ctypes", said.stderr.splitlines()[-1])
+            self.assertNotIn("Traceback", said.stderr)
+
     def test_end_together_when_one_fails(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             said = train(Path(folder), SANDBOX_NCCL_FAULT="fail:call=3,rank=1,code=6")
