@@ -204,6 +204,16 @@ class Report(unittest.TestCase):
         self.assertIn("install python3-matplotlib", text)
         self.assertIn("install python3-matplotlib", result.stderr)
 
+    def test_processes_without_ranks_are_shown_by_their_ids(self):
+        _, text, _ = self.report(*[data.process(rank, job_rank=-1, job_ranks=-1) for rank in range(2)])
+        self.assertIn("No launcher told the processes their ranks", text)
+        self.assertIn("process 1001 on node0", text)
+
+    def test_one_process_with_several_devices_has_one_communicator(self):
+        own = [data.communicator(i, "dp", rank=i, device=i, gradients=data.function({"compressed": 9})) for i in range(4)]
+        _, text, _ = self.report(data.process(-1, -1, own, job_rank=-1, job_ranks=-1))
+        self.assertIn("dp 4 ranks on 2 nodes 36 100 %", text)
+
     def test_names_cannot_become_markup(self):
         name = "<script>alert(1)</script>&"
         own = data.communicator(name=name, gradients=data.function({"compressed": 9}))

@@ -54,7 +54,7 @@ def links_of(function: Function, ranks: int, nodes: int) -> Links:
     links = Links(Traffic(function.count("native_bytes_between_nodes"), function.count("sent_bytes_between_nodes")),
                   Traffic(function.count("native_bytes_in_node"), function.count("sent_bytes_in_node")))
     rest = function.count("bytes_given") - function.count("compressed_bytes_given")
-    if rest <= 0:
+    if rest <= 0 or ranks == 1:
         return links
     if nodes == 0 or ranks == 0:
         links.unknown = rest
@@ -174,11 +174,12 @@ def make_job(processes: Sequence[Process]) -> Job:
     ordered = sorted(processes, key=lambda each: (each.job_rank, each.process))
     groups: Dict[Tuple[str, int, int, int], Group] = {}
     for process in ordered:
-        seen: Counter[Tuple[str, int, int]] = Counter()
+        seen: Counter[Tuple[str, int, int, int]] = Counter()
         for communicator in sorted(process.communicators, key=lambda each: each.id):
             shape = (communicator.name, communicator.ranks, communicator.nodes)
-            key = (*shape, seen[shape])
-            seen[shape] += 1
+            place = (*shape, communicator.device)  # a process may drive several devices: each is a rank of its own
+            key = (*shape, seen[place])
+            seen[place] += 1
             if key not in groups:
                 groups[key] = Group(communicator.name, communicator.ranks, communicator.nodes)
             groups[key].add(process, communicator)

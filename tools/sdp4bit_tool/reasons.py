@@ -29,7 +29,7 @@ _KNOWN: Dict[str, Reason] = {
                                   "See the warnings of the log: a model that diverges, or memory that was never written."),
     "workspace_too_small": Reason("SDP4BIT_WORKSPACE holds no chunk", "Raise it."),
     "hinted_otherwise": Reason("a hint of the program", "It was asked for."),
-    "weight_native": Reason("weights: learning, refresh, not kept",
+    "weight_native": Reason("weights learn, refresh or do not stay",
                             "See the stages of the classes below: what learns or is refreshed is native for some calls, and "
                             "buffers that are fresh at each call are for good."),
     "simulated": Reason("ncclGroupSimulateEnd", "Nothing to do: nothing was sent."),

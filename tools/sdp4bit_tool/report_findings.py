@@ -88,6 +88,9 @@ def _completeness(job: Job, jobs: Sequence[Job]) -> List[Finding]:
         missing = [f"{rank}" for rank in range(expected) if rank not in ranks]
         found.append(Finding("warning", f"Files of {len(ranks)} of the job's {expected} ranks were given; sums are of these. "
                              f"Missing: {_ranks(missing)}."))
+    if len(job.processes) > 1 and not ranks:
+        found.append(Finding("plain", "No launcher told the processes their ranks (RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID, ...): they are shown by "
+                             "their ids, and files of several runs cannot be told apart."))
     versions = sorted({process.version or "unknown" for process in job.processes})
     if len(versions) > 1:
         parts = [f"{version} ({_ranks([p.label for p in job.processes if (p.version or 'unknown') == version])})"

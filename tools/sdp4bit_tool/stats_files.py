@@ -69,6 +69,7 @@ class Communicator:
     ranks: int
     rank: int
     nodes: int
+    device: int
     agreement: str
     why: str
     merged: int
@@ -180,7 +181,7 @@ def _class(reader: _Reader) -> GatherClass:
 
 def _communicator(reader: _Reader) -> Communicator:
     return Communicator(reader.number("id"), reader.text("name"), reader.number("ranks"), reader.number("rank"),
-                        reader.number("nodes"), reader.text("agreement"), reader.text("why"), reader.number("merged"),
+                        reader.number("nodes"), reader.number("device", -1, least=-1), reader.text("agreement"), reader.text("why"), reader.number("merged"),
                         _functions(reader), _samples(reader), [_class(each) for each in reader.objects("classes")])
 
 

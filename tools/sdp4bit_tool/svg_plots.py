@@ -129,7 +129,7 @@ class Curve:
     style: str = "-"
 
 
-def short(text: str, length: int = 36) -> str:
+def short(text: str, length: int = 38) -> str:
     """A label that leaves room for the bars."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
