@@ -29,8 +29,18 @@ bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const ProgramsLastError last_error;
   // The legacy stream answers with an error while another stream captures; NCCL will get the same one.
-  if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) {
+  const cudaError_t error = cudaStreamIsCapturing(stream, &status);
+  if (error != cudaSuccess) {
     last_error.forget_ours();
+    static Once once;
+    if (error != cudaErrorStreamCaptureImplicit && once.first()) {
+      // The program's own CUDA may well work: it is another copy, perhaps for older drivers.
+      log_warn(
+          "CUDA does not work for sdp4bit in this process (%s): such calls stay with NCCL, as if they were "
+          "captured; "
+          "sdp4bit doctor compares the driver with what the library was built for (said once)",
+          cudaGetErrorName(error));
+    }
     return true;
   }
   return status != cudaStreamCaptureStatusNone;

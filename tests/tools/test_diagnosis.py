@@ -1,6 +1,7 @@
 """The doctor's parts that no file on this machine can show: drivers, GPUs, plugins of sites, configuration files."""
 
 import pathlib
+import random
 import sys
 import tempfile
 import unittest
@@ -13,10 +14,12 @@ from fixtures import NCCL, VISIBLE, Fixtures  # noqa: E402
 from sdp4bit_tool.diagnosis.finding import Diagnosis  # noqa: E402
 from sdp4bit_tool.diagnosis.loader import Loader, read_cache  # noqa: E402
 from sdp4bit_tool.diagnosis.machine import Driver, check_driver, kernel_module_version, runs_on  # noqa: E402
+from sdp4bit_tool.diagnosis.nccl_file import role_of  # noqa: E402
 from sdp4bit_tool.diagnosis.variables import check_plugins, check_preloads, check_switches  # noqa: E402
 from sdp4bit_tool.diagnosis.watched_run import Watched, read_line  # noqa: E402
-from sdp4bit_tool.elf import ElfFile  # noqa: E402
+from sdp4bit_tool.elf import ElfFile, NotElf  # noqa: E402
 from sdp4bit_tool.library import Library  # noqa: E402
+from sdp4bit_tool.preload import find_obstacle  # noqa: E402
 
 FACTS = {"cuda_runtime": "13000", "architectures": "80,90,100,120"}
 
@@ -156,6 +159,27 @@ class Reading(unittest.TestCase):
             file.write(b"glibc-ld.so.cache1.1\xff\xff\xff\x7f cut off")
             file.flush()
             self.assertEqual(read_cache(file.name), {})
+
+    def test_damaged_files_are_said_to_be_damaged_and_no_more(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fixtures = Fixtures(pathlib.Path(folder), COMPILER)
+            whole = pathlib.Path(fixtures.framework()).read_bytes()
+            path = str(pathlib.Path(folder, "damaged.so"))
+            for seed in range(400):
+                draw = random.Random(seed)
+                data = bytearray(whole[: draw.randrange(64, len(whole))] if draw.random() < 0.3 else whole)
+                for _ in range(draw.choice((1, 3, 20))):
+                    data[draw.randrange(min(draw.choice((64, 700, len(data))), len(data)))] = draw.choice((0, 255, draw.randrange(256)))
+                pathlib.Path(path).write_bytes(data)
+                with self.subTest(seed):
+                    role_of(path, deep=True)
+                    Loader("", {}).closure(path)
+                    find_obstacle(path, pathlib.Path(LIBRARY))
+                    try:
+                        with ElfFile(path) as elf:
+                            elf.needed_versions()
+                    except NotElf:
+                        pass
 
     def test_lines_of_the_loader_and_of_the_command(self):
         seen = Watched()

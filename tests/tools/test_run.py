@@ -186,6 +186,7 @@ class Summary(unittest.TestCase):
         self.assertEqual(result.returncode, 0)
         self.assertIn("no process of this command reached the library", result.stderr)
         self.assertIn("sdp4bit doctor -- true", result.stderr)
+        self.assertIn("the command ended with 3, and no process of it had reached", run("--", "sh", "-c", "exit 3").stderr)
 
     def test_given_files_stay_old_ones_are_left_out_and_bad_ones_named(self):
         with tempfile.TemporaryDirectory() as folder:

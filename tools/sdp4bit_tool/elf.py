@@ -68,9 +68,9 @@ class ElfFile:
             self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         try:
             self._read_head()
-        except struct.error:
+        except NotElf:
             self.data.close()
-            raise NotElf("it is cut off or damaged") from None
+            raise
 
     def __enter__(self) -> "ElfFile":
         return self
@@ -89,7 +89,14 @@ class ElfFile:
         self.is_static = self.interpreter is None and not self.dynamic
 
     def _unpack(self, layout: str, offset: int) -> Tuple[int, ...]:
-        return struct.unpack_from(self.order + layout, self.data, offset)
+        try:
+            return struct.unpack_from(self.order + layout, self.data, offset)
+        except (struct.error, OverflowError):
+            raise NotElf("it is cut off or damaged") from None
+
+    def _find(self, pattern: bytes, start: int, end: int) -> int:
+        size = len(self.data)
+        return self.data.find(pattern, min(start, size), min(end, size))
 
     def _program_headers(self) -> Iterator[Tuple[int, int, int, int, int]]:
         """(type, flags, offset, address, size in the file)"""
@@ -113,7 +120,8 @@ class ElfFile:
         step = struct.calcsize(layout)
         for kind, _, offset, _, size in self.program_headers:
             if kind == PT_DYNAMIC:
-                part = self.data[offset : offset + size // step * step]
+                part = self.data[offset : offset + size]
+                part = part[: len(part) // step * step]
                 return [entry for entry in struct.iter_unpack(layout, part) if entry[0] != 0]
         return []
 
@@ -131,7 +139,10 @@ class ElfFile:
         if strings is None:
             return ""
         start = self._offset(strings) + offset
-        return self.data[start : self.data.find(b"\0", start)].decode(errors="replace")
+        end = self._find(b"\0", start, start + 4096)
+        if end < 0:
+            raise NotElf("its names are cut off or damaged")
+        return self.data[start:end].decode(errors="replace")
 
     def _texts(self, tag: int) -> List[str]:
         return [self._text(value) for key, value in self.dynamic if key == tag]
@@ -162,7 +173,7 @@ class ElfFile:
         found: Dict[str, Set[str]] = {}
         start, count = self._tag(DT_VERNEED), self._tag(DT_VERNEEDNUM) or 0
         at = self._offset(start) if start is not None else 0
-        for _ in range(count):
+        for _ in range(min(count, 1000)):  # a damaged file must not keep us
             _, entries, file, first, following = self._unpack("HHIII", at)
             inner = at + first
             for _ in range(entries):
@@ -177,7 +188,10 @@ class ElfFile:
         offset = self._unpack("Q", 40)[0] if self.wide else self._unpack("I", 32)[0]
         size, count = self._unpack("HH", 58 if self.wide else 46)
         layout = "IIQQQQI" if self.wide else "IIIIIII"
-        headers = [self._unpack(layout, at) for at in range(offset, offset + size * count, size or 1)] if offset else []
+        try:
+            headers = [self._unpack(layout, at) for at in range(offset, offset + size * count, size or 1)] if offset else []
+        except NotElf:  # the loader does not read them either
+            return
         for header in headers:
             if header[1] == wanted and header[6] < len(headers):
                 strings = headers[header[6]]
@@ -198,15 +212,16 @@ class ElfFile:
         offsets: Dict[int, str] = {}
         for name in names:
             pattern = name.encode() + b"\0"
-            at = self.data.find(pattern, table.strings, end)
+            at = self._find(pattern, table.strings, end)
             while at >= 0:  # a longer name may end in this one and share its bytes
                 offsets[at - table.strings] = name
-                at = self.data.find(pattern, at + 1, end)
+                at = self._find(pattern, at + 1, end)
         if not offsets:
             return
         layout = self.order + ("IBBHQQ" if self.wide else "IIIBBH")
         step = struct.calcsize(layout)
-        part = self.data[table.symbols : table.symbols + table.size // step * step]
+        part = self.data[table.symbols : table.symbols + table.size]
+        part = part[: len(part) // step * step]
         for index, entry in enumerate(struct.iter_unpack(layout, part)):
             name = offsets.get(entry[0])
             if name is None:
@@ -236,6 +251,7 @@ class ElfFile:
                 continue
             at = self._offset(start)
             part = self.data[at : at + size // 24 * 24]
+            part = part[: len(part) // 24 * 24]
             for _, info, _ in struct.iter_unpack(self.order + "QQq", part):
                 name = indices.get(info >> 32)
                 if name:
@@ -246,7 +262,7 @@ class ElfFile:
         """Where those bytes are among what the loader maps and no code is, or -1."""
         for kind, flags, offset, _, size in self.program_headers:
             if kind == PT_LOAD and not flags & 1:
-                at = self.data.find(pattern, offset, offset + size)
+                at = self._find(pattern, offset, offset + size)
                 if at >= 0:
                     return at
         return self.data.find(pattern) if not any(header[0] == PT_LOAD for header in self.program_headers) else -1

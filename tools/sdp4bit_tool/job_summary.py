@@ -109,7 +109,10 @@ def summarize(found: Found) -> List[str]:
     hosts = {process.host for process in job.processes if process.host}
     number = len(job.processes)
     head = f"{number} {'process' if number == 1 else 'processes'} on {hosts.pop() if len(hosts) == 1 else 'this machine'}"
-    lines = [f"{head}: {show_count(job.compressed)} of {plural(job.calls, 'call')} compressed"]
+    if job.calls == 0:
+        lines = [f"{head}: communicators were made, but no ReduceScatter or AllGather was called"]
+    else:
+        lines = [f"{head}: {show_count(job.compressed)} of {plural(job.calls, 'call')} compressed"]
     lines += [f"  {line}" for line in _traffic(job)]
     lines += [f"  {_function(name, job.functions[name])}" for name in FUNCTIONS if job.functions[name].all_calls]
     lines += [f"  {line}" for line in _weights(job)]

@@ -8,7 +8,7 @@ import re
 import shlex
 from typing import Callable, List, NamedTuple, Optional, Sequence
 
-from .elf import ElfFile, open_elf
+from .elf import ElfFile, NotElf, open_elf
 from .errors import UserError
 
 _SEPARATORS = re.compile(r"[ :]+")
@@ -25,7 +25,10 @@ def defines(path: str, name: str) -> bool:
     if elf is None:
         return False
     with elf:
-        return any(symbol.is_defined for symbol in elf.dynamic_symbols({name}))
+        try:
+            return any(symbol.is_defined for symbol in elf.dynamic_symbols({name}))
+        except NotElf:
+            return False
 
 
 def is_nccl(path: str) -> bool:
@@ -86,11 +89,11 @@ def _of_elf(path: str, elf: ElfFile, library: ElfFile) -> Optional[Obstacle]:
 
 def _is_privileged(path: str) -> bool:
     try:
-        mode = os.stat(path).st_mode
-        has_rights = bool(mode & 0o6000)
-        return has_rights or bool(os.getxattr(path, "security.capability"))
-    except (OSError, AttributeError):
-        return has_rights if "has_rights" in locals() else False
+        if os.stat(path).st_mode & 0o6000:
+            return True
+        return bool(os.getxattr(path, "security.capability"))
+    except OSError:  # mostly: it has no capabilities
+        return False
 
 
 def find_obstacle(program: str, library: pathlib.Path) -> Optional[Obstacle]:

@@ -133,18 +133,21 @@ def describe(arguments: argparse.Namespace, chosen: Dict[str, str], preload: str
     return lines + ([f"  warning: {wrapper.text}; {wrapper.advice}"] if wrapper else [])
 
 
-def nothing_came(command: Sequence[str]) -> List[str]:
+def nothing_came(command: Sequence[str], code: int) -> List[str]:
     """What to say where no process wrote anything."""
-    return ["no process of this command reached the library on this machine: it made no communicator of NCCL, or ended "
-            "before, or its NCCL cannot be taken (opened by dlopen, static and hidden, or LD_PRELOAD was dropped)",
+    if code != 0:
+        return [f"the command ended with {code}, and no process of it had reached the library on this machine: it ended "
+                "before its first communicator of NCCL, or NCCL is out of reach; `sdp4bit doctor` tells which"]
+    return ["no process of this command reached the library on this machine: it made no communicator of NCCL, or its NCCL "
+            "cannot be taken (opened by dlopen, static and hidden, or LD_PRELOAD was dropped)",
             f"  sdp4bit doctor -- {shlex.join(command)[:200]}  tells which; a short command that only imports is enough"]
 
 
-def conclude(pattern: str, since: float, command: Sequence[str], is_own: bool) -> List[str]:
+def conclude(pattern: str, since: float, command: Sequence[str], code: int, is_own: bool) -> List[str]:
     """The summary."""
     found = read_files(pattern, since)
     if not found.processes:
-        return nothing_came(command) + [f"  warning: {path}: {why}" for path, why in found.bad[:3]]
+        return nothing_came(command, code) + [f"  warning: {path}: {why}" for path, why in found.bad[:3]]
     lines = summarize(found)
     if not is_own:
         lines.append(f"  more: sdp4bit report {shlex.quote(os.path.dirname(pattern) or '.')}")
@@ -172,7 +175,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         code = run_child(program, arguments.command, environment)
         if not is_quiet and stats:
-            say(conclude(stats, since, arguments.command, own_folder is not None))
+            say(conclude(stats, since, arguments.command, code, own_folder is not None))
         return code
     except OSError as error:
         raise UserError(f"{program} cannot be started: {error.strerror}", NOT_STARTED) from None

@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ..elf import ElfFile, Kind, open_elf
+from ..elf import ElfFile, Kind, NotElf, open_elf
 
 CACHE = "/etc/ld.so.cache"
 _MAGIC = b"glibc-ld.so.cache1.1"
@@ -103,7 +103,10 @@ class Loader:
         if elf is None:
             return None
         with elf:
-            return _load(path, elf, parent)
+            try:
+                return _load(path, elf, parent)
+            except NotElf:
+                return None
 
     def closure(self, path: str) -> Tuple[List[Object], Dict[str, str]]:
         """The file and all that it needs, in the loader's order; and names that were not found, with who needs them."""

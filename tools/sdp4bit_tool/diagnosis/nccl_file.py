@@ -9,7 +9,8 @@ import sys
 from dataclasses import dataclass
 from typing import Optional, Set, Tuple
 
-from ..elf import ElfFile, open_elf
+from ..elf import ElfFile, NotElf, open_elf
+from ..preload import defines
 
 TAKEN = ("ncclReduceScatter", "ncclAllGather")
 _OTHERS = ("ncclCommInitRank", "ncclCommInitRankConfig", "ncclAllReduce", "ncclGroupStart")
@@ -52,7 +53,10 @@ def role_of(path: str, deep: bool) -> Role:
     if elf is None:
         return Role(path, NOTHING)
     with elf:
-        return _role(path, elf, deep)
+        try:
+            return _role(path, elf, deep)
+        except NotElf:  # the loader would not take it
+            return Role(path, NOTHING)
 
 
 def _role(path: str, elf: ElfFile, deep: bool) -> Role:
@@ -86,7 +90,7 @@ def version_of(path: str) -> Optional[Tuple[int, int, int]]:
         return None
     with elf:
         version = _banner(elf)
-        has_function = any(symbol.is_defined for symbol in elf.dynamic_symbols({"ncclGetVersion"}))
+    has_function = version is None and defines(path, "ncclGetVersion")
     if version or not has_function:
         return version
     clean = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}

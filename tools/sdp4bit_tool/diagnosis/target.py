@@ -41,7 +41,8 @@ def locate(name: str) -> str:
         raise UserError(f"{name} cannot be read: {error.strerror}") from None
     if head == b"\x7fELF":
         try:
-            ElfFile(path).data.close()
+            with ElfFile(path) as elf:
+                _ = elf.needed, elf.soname, elf.rpath, elf.runpath, elf.dynamic_symbols({"ncclAllGather"}), elf.references({"ncclAllGather"})
         except NotElf as error:
             raise UserError(f"{name} is damaged: {error}") from None
         except (OSError, ValueError) as error:
