@@ -14,7 +14,7 @@ import unittest
 import support
 from support import sdp4bit
 
-LIBRARY, PROGRAM, COMPILER = support.take_arguments(3)
+LIBRARY, PROGRAM, COMPILER, GPU_LIBRARY = support.take_arguments(4)
 sys.path.insert(0, str(pathlib.Path(support.TOOL).resolve().parent))
 from sdp4bit_tool.errors import UserError  # noqa: E402
 from sdp4bit_tool.preload import compose_preload  # noqa: E402
@@ -59,6 +59,14 @@ class Refusals(unittest.TestCase):
 
     def test_a_folder_that_cannot_take_files(self):
         self.assert_refused(run("--stats", "/no/such/folder/%r.json", "--", "true"), "--stats", "/no/such/folder")
+
+    def test_the_emulated_clusters_programs_need_its_library(self):
+        self.assert_refused(sdp4bit("run", "--library", GPU_LIBRARY, "--", PROGRAM), "uses the emulated CUDA",
+                            f"--library {os.path.dirname(LIBRARY)}/libsdp4bit.so", code=126)
+        result = sdp4bit("doctor", "--library", GPU_LIBRARY, PROGRAM)
+        self.assertEqual(result.returncode, 1, result)
+        self.assertIn("uses the emulated CUDA", result.stdout)
+        self.assertEqual(sdp4bit("doctor", "--library", LIBRARY, PROGRAM).returncode, 0)
 
     def test_programs_that_cannot_be_preloaded(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -19,6 +19,7 @@ import time
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from .diagnosis.callers import add_bindings, add_nccl, add_outcome, add_roles
+from .diagnosis.emulation import find_mismatch_of
 from .diagnosis.finding import FAIL, NOTE, OK, WARN, Diagnosis
 from .diagnosis.loader import Loader, is_system_path
 from .diagnosis.machine import ask_driver, check_driver, check_glibc, check_limits, kernel_module_version
@@ -75,7 +76,7 @@ def run_watched(command: Sequence[str], library: pathlib.Path, seconds: float, d
     program = shutil.which(command[0])
     if program is None:
         raise UserError(f"{command[0]}: there is no such program in PATH")
-    wrapper, obstacle = find_wrapper(list(command)), find_obstacle(program, library)
+    wrapper, obstacle = find_wrapper(list(command)), find_obstacle(program, library) or find_mismatch_of(program, library)
     if wrapper and wrapper.drops:
         diagnosis.add(FAIL, "program", wrapper.text, wrapper.advice)
     elif obstacle:

@@ -18,6 +18,7 @@ import tempfile
 import time
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from .diagnosis.emulation import find_mismatch_of
 from .errors import UserError, nearest
 from .job_summary import read_files, summarize
 from .library import Library, Option, add_library_argument, open_library
@@ -97,7 +98,7 @@ def find_program(command: Sequence[str], library: pathlib.Path) -> str:
         there = os.path.exists(command[0])
         raise UserError(f"{command[0]}: " + ("it cannot be executed" if there else "there is no such program in PATH"),
                         NOT_STARTED if there else NOT_FOUND)
-    obstacle = find_obstacle(program, library)
+    obstacle = find_obstacle(program, library) or find_mismatch_of(program, library)
     if obstacle:
         raise UserError(f"{obstacle.found}; {obstacle.advice}", NOT_STARTED)
     return program

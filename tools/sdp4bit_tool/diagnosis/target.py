@@ -11,6 +11,7 @@ from ..elf import ElfFile, NotElf
 from ..errors import UserError
 from ..preload import find_obstacle
 from .callers import add_nccl, add_outcome, add_roles
+from .emulation import find_mismatch
 from .finding import FAIL, NOTE, OK, Diagnosis, listed
 from .loader import Loader, is_system_path
 from .nccl_file import IS_NCCL, NOTHING, Role, role_of
@@ -115,6 +116,9 @@ class TargetReader:
             missing.update(absent)
         if not objects:  # it changed since it was looked at
             raise UserError(f"{paths[0]} cannot be read any more")
+        mismatch = find_mismatch(objects, self.library)
+        if mismatch:
+            self.diagnosis.add(FAIL, "program", mismatch.found, mismatch.advice)
         roles = [role_of(each.path, deep=False) for each in objects]
         is_nccl = roles[0].kind == IS_NCCL
         nobody = not is_nccl and all(role.kind in (NOTHING, IS_NCCL) for role in roles)
