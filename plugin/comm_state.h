@@ -38,7 +38,7 @@ struct RealNccl;    // real_nccl.h
 struct CommOrigin {
   bool seen = false;
   bool blocking = true;
-  bool part = false;  // made from another communicator (split, shrink)
+  bool part = false;  // split or shrunk from another communicator, or grown from such a one
   std::string name;   // ncclConfig_t::commName
 };
 
@@ -132,6 +132,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::atomic<std::uint64_t> resets_asked{0};
 
   std::atomic<bool> aborted{false};
+  /// Calls are for NCCL to refuse.
+  std::atomic<bool> finalized{false};
   /// A call of ours ended half done: what this rank would send next need not be what its peers expect.
   std::atomic<bool> failed{false};
   /// Threads in a bounded wait or about to give NCCL the handle: an abort lets them leave before NCCL frees

@@ -48,10 +48,16 @@ CommOrigin origin_of(const ncclConfig_t* config) {
 }
 
 CommOrigin origin_of_part(ncclComm_t parent, const ncclConfig_t* config) {
-  CommOrigin origin = origin_of(config);
+  CommOrigin origin = origin_of_grown(parent, config);
   origin.part = true;
-  if (!config || config->blocking == NCCL_CONFIG_UNDEF_INT) {
-    if (const auto state = find_comm(parent)) origin.blocking = state->blocking;
+  return origin;
+}
+
+CommOrigin origin_of_grown(ncclComm_t parent, const ncclConfig_t* config) {
+  CommOrigin origin = origin_of(config);
+  if (const auto state = find_comm(parent)) {
+    if (!config || config->blocking == NCCL_CONFIG_UNDEF_INT) origin.blocking = state->blocking;
+    origin.part = state->origin.part;
   }
   return origin;
 }
@@ -62,6 +68,14 @@ ncclResult_t create_all(ncclComm_t* comms, int count, const int* devices) {
   const ncclResult_t result = pass(real_nccl().comm_init_all, comms, count, devices);
   if (result != ncclSuccess) return result;
   for (int i = 0; i < count; ++i) Group::current().note_created_at_end(&comms[i], origin_of(nullptr));
+  return result;
+}
+
+ncclResult_t finalize(ncclComm_t comm) {
+  const ncclResult_t result = pass(real_nccl().comm_finalize, comm);
+  if (!refused(result)) {
+    if (const auto state = known_comm(comm)) state->finalized.store(true);
+  }
   return result;
 }
 

@@ -13,6 +13,8 @@ namespace sdp4bit {
 /// Mode and name that a configuration gives; `config` may be null, or older and shorter than our nccl.h's.
 [[nodiscard]] CommOrigin origin_of(const ncclConfig_t* config);
 [[nodiscard]] CommOrigin origin_of_part(ncclComm_t parent, const ncclConfig_t* config);
+/// `parent` is null on a rank that joins.
+[[nodiscard]] CommOrigin origin_of_grown(ncclComm_t parent, const ncclConfig_t* config);
 
 /// Calls a function of NCCL that an older one may lack.
 template <typename Function, typename... Arguments>
@@ -40,6 +42,7 @@ ncclResult_t create(ncclComm_t* comm, const CommOrigin& origin, Function functio
 }
 
 ncclResult_t create_all(ncclComm_t* comms, int count, const int* devices);
+ncclResult_t finalize(ncclComm_t comm);
 ncclResult_t destroy(ncclComm_t comm);
 ncclResult_t abort(ncclComm_t comm);
 ncclResult_t shrink(ncclComm_t parent, int* excluded, int excluded_count, ncclComm_t* comm,

@@ -137,7 +137,7 @@ ncclResult_t Group::reduce_scatter(const void* send, void* receive, std::size_t 
     return real_nccl().reduce_scatter(send, receive, count, type, op, handle, stream);
   };
   std::shared_ptr<CommState> comm = find_comm(handle);
-  if (!comm) return pass_on();
+  if (!comm || comm->finalized.load(std::memory_order_relaxed)) return pass_on();
   const LogScope scope(comm->subject());
   return recording(*comm, [&] {
     const PreMulSum* const user = comm->find_operator(op);
@@ -177,7 +177,7 @@ ncclResult_t Group::all_gather(const void* send, void* receive, std::size_t coun
     return real_nccl().all_gather(send, receive, count, type, handle, stream);
   };
   std::shared_ptr<CommState> comm = find_comm(handle);
-  if (!comm) return pass_on();
+  if (!comm || comm->finalized.load(std::memory_order_relaxed)) return pass_on();
   const LogScope scope(comm->subject());
   return recording(*comm, [&] {
     const CallFacts facts{.collective = Collective::all_gather,

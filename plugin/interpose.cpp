@@ -97,9 +97,16 @@ SDP4BIT_EXPORT ncclResult_t ncclCommShrink(ncclComm_t parent, int* excluded, int
                   [&] { return shrink(parent, excluded, excluded_count, comm, config, flags); });
 }
 
+SDP4BIT_EXPORT ncclResult_t ncclCommGrow(ncclComm_t parent, int ranks, const ncclUniqueId* id, int rank,
+                                         ncclComm_t* comm, ncclConfig_t* config) {
+  return boundary({.address = SDP4BIT_CALLER, .comm = parent}, [&] {
+    return create_part(comm, origin_of_grown(parent, config), real_nccl().comm_grow, parent, ranks, id, rank,
+                       comm, config);
+  });
+}
+
 SDP4BIT_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return boundary({.address = SDP4BIT_CALLER, .comm = comm},
-                  [&] { return pass(real_nccl().comm_finalize, comm); });
+  return boundary({.address = SDP4BIT_CALLER, .comm = comm}, [&] { return finalize(comm); });
 }
 
 SDP4BIT_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {

@@ -26,6 +26,9 @@ ncclResult_t ncclCommShrink(ncclComm_t, int*, int, ncclComm_t*, ncclConfig_t*, i
 #if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
 ncclResult_t ncclCommRevoke(ncclComm_t, int);
 #endif
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 29, 0)
+ncclResult_t ncclCommGrow(ncclComm_t, int, const ncclUniqueId*, int, ncclComm_t*, ncclConfig_t*);
+#endif
 }
 
 namespace sdp4bit {

@@ -100,6 +100,7 @@ std::unique_ptr<RealNccl> resolve(const LoadedObject& object) {
   optional("pncclCommInitRankScalable", real->comm_init_rank_scalable);
   optional("pncclCommShrink", real->comm_shrink);
   optional("pncclCommRevoke", real->comm_revoke);
+  optional("pncclCommGrow", real->comm_grow);
   (void)config();  // sets the log level
   log_info("NCCL %s is in %s%s%s%s", version_text(real->version).c_str(), real->path.c_str(),
            real->alone ? "" : " (linked statically)", absent.empty() ? "" : "; it does not have ",

@@ -38,6 +38,7 @@ struct RealNccl {
   decltype(&::ncclCommInitRankScalable) comm_init_rank_scalable = nullptr;  // 2.23
   decltype(&::ncclCommShrink) comm_shrink = nullptr;                        // 2.27
   decltype(&::ncclCommRevoke) comm_revoke = nullptr;                        // 2.28
+  decltype(&::ncclCommGrow) comm_grow = nullptr;                            // 2.29
 
   std::string path;                // of the object that holds it
   const void* identity = nullptr;  // LoadedObject::identity()

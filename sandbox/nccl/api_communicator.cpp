@@ -9,6 +9,7 @@
 #include "sandbox/nccl/bootstrap.h"
 #include "sandbox/nccl/communicator.h"
 #include "sandbox/nccl/group.h"
+#include "sandbox/nccl/newer.h"
 #include "sandbox/nccl/plugin_loader.h"
 #include "sandbox/nccl/traffic.h"
 #include "sandbox/nccl/version.h"
@@ -84,6 +85,24 @@ ncclResult_t create_from(const std::shared_ptr<Communicator>& parent, std::vecto
                            const Place place = meet(*parent, round, participants, color, key);
                            raw->join(place.address, place.ranks, place.rank);
                          });
+}
+
+// A rank of the parent: it keeps its number, and the root hands the address on.
+ncclResult_t grow(const std::shared_ptr<Communicator>& parent, int ranks, const ncclUniqueId* id,
+                  ncclComm_t* handle, const ncclConfig_t* config) {
+  Configuration inherited = parent->configuration();
+  inherited.name.clear();
+  const bool is_root = id != nullptr;
+  const SegmentAddress address = is_root ? address_of(*id) : SegmentAddress{};
+  require(!is_root || parent->id_is_out.exchange(false), ncclInvalidUsage,
+          "the id was used before, or ncclCommGetUniqueId did not make it");
+  const uint64_t round = parent->splits++;
+  auto grown = std::make_shared<Communicator>(parent->device(), read_configuration(config, inherited));
+  Communicator* const raw = grown.get();
+  return submit_creation(handle, std::move(grown), [raw, parent, round, is_root, address, ranks] {
+    const SegmentAddress met = meet_to_grow(*parent, round, is_root ? &address : nullptr);
+    raw->join(met, ranks, parent->rank());
+  });
 }
 
 std::vector<int> all_ranks(int ranks) {
@@ -206,6 +225,36 @@ SANDBOX_NCCL_ENTRY(ncclResult_t, CommShrink,
       parent->require_ready();
     }
     return create_from(parent, std::move(rest), 0, parent->rank(), child, config);
+  });
+}
+
+SANDBOX_NCCL_ENTRY(ncclResult_t, CommGetUniqueId, (ncclComm_t comm, ncclUniqueId* id)) {
+  return boundary("ncclCommGetUniqueId", [&] {
+    require(id != nullptr, ncclInvalidArgument, "the id's address is NULL");
+    const std::shared_ptr<Communicator> parent = get_communicator(comm);
+    parent->require_ready();
+    require(!parent->id_is_out.exchange(true), ncclInvalidUsage, "an id of the communicator is not used yet");
+    *id = new_unique_id();
+  });
+}
+
+SANDBOX_NCCL_ENTRY(ncclResult_t, CommGrow,
+                   (ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* grown,
+                    ncclConfig_t* config)) {
+  return boundary("ncclCommGrow", [&] {
+    require(grown != nullptr, ncclInvalidArgument, "the new communicator's address is NULL");
+    *grown = nullptr;
+    if (comm == nullptr) {
+      require(id != nullptr, ncclInvalidArgument, "a rank that joins gave no id");
+      return create(grown, ranks, *id, rank, config);
+    }
+    const std::shared_ptr<Communicator> parent = get_communicator(comm);
+    parent->require_ready();
+    require(rank == -1, ncclInvalidArgument,
+            text("rank %d for a rank of the parent, which keeps its own", rank));
+    require(ranks > parent->ranks(), ncclInvalidArgument,
+            text("%d ranks are no more than the parent's %d", ranks, parent->ranks()));
+    return grow(parent, ranks, id, grown, config);
   });
 }
 

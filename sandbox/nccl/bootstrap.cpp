@@ -62,6 +62,31 @@ SegmentAddress address_of(const ncclUniqueId& id) {
   return image.address;
 }
 
+SegmentAddress meet_to_grow(Communicator& parent, uint64_t round, const SegmentAddress* address) {
+  Segment& segment = parent.endpoint().segment();
+  const int me = parent.rank();
+  const uint64_t base = round * kSteps;
+  wait_for_stage(parent, me, base);
+  SplitOffer& mine = segment.rank(me).split_offer;
+  mine = SplitOffer{NCCL_SPLIT_NOCOLOR, 0, 0, -1, 0};
+  if (address != nullptr) mine = SplitOffer{0, 0, address->process, address->descriptor, address->token};
+  reach(parent, base + kOffered);
+  std::vector<SegmentAddress> given;
+  for (int rank = 0; rank < parent.ranks(); ++rank) {
+    wait_for_stage(parent, rank, base + kOffered);
+    const SplitOffer& offer = segment.rank(rank).split_offer;
+    if (offer.color == 0)
+      given.push_back({offer.segment_process, offer.segment_descriptor, offer.segment_token});
+  }
+  reach(parent, base + kPlaced);
+  reach(parent, base + kDone);
+  for (int rank = 0; rank < parent.ranks(); ++rank) wait_for_stage(parent, rank, base + kDone);
+  require(given.size() == 1, ncclInvalidUsage,
+          parent.endpoint().label() +
+              text(": %zu of its ranks gave an id to grow by instead of one", given.size()));
+  return given.front();
+}
+
 Place meet(Communicator& parent, uint64_t round, const std::vector<int>& participants, int color, int key) {
   Segment& segment = parent.endpoint().segment();
   const int me = parent.rank();

@@ -28,4 +28,9 @@ struct Place {
 [[nodiscard]] Place meet(Communicator& parent, uint64_t round, const std::vector<int>& participants,
                          int color, int key);
 
+// Meets all ranks of a parent that grows in round `round`: the one that has the new communicator's address
+// gives it to the others. Throws Failure or Aborted.
+[[nodiscard]] SegmentAddress meet_to_grow(Communicator& parent, uint64_t round,
+                                          const SegmentAddress* address);
+
 }  // namespace sandbox::nccl

@@ -81,6 +81,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Helper helper;
   std::atomic<bool> finalized{false};
   std::atomic<uint64_t> splits{0};
+  // An id to grow by was given out and not used yet.
+  std::atomic<bool> id_is_out{false};
 
  private:
   [[nodiscard]] bool concerns(const Fault& fault, uint64_t issue) const;

@@ -10,6 +10,7 @@
 
 #include "catch.h"
 #include "life_case.h"
+#include "sandbox/nccl/newer.h"
 
 namespace sdp4bit::test {
 namespace {
@@ -105,6 +106,63 @@ TEST_CASE("CommLife.ShrinkingLeavesTheSurvivorsWithAFreshCommunicator") {
   SECTION("after an error") {
     shrink_from_four_to_three(NCCL_SHRINK_ABORT);
   }
+}
+
+void wait_until_ready(ncclComm_t comm) {
+  ncclResult_t state = ncclInProgress;
+  while (state == ncclInProgress) check(ncclCommGetAsyncError(comm, &state));
+  check(state);
+}
+
+/// Ranks 0 and 1 have `parent`, which is null on rank 2, and make a communicator of all three.
+ncclComm_t grow_to_three(const RankContext& rank, ncclComm_t parent, ncclConfig_t* config) {
+  ncclUniqueId id{};
+  if (rank.rank == 0) check(ncclCommGetUniqueId(parent, &id));
+  const DeviceBytes carried(sizeof id);
+  check(cudaMemcpy(carried.data(), &id, sizeof id, cudaMemcpyHostToDevice));
+  check(ncclBroadcast(carried.data(), carried.data(), sizeof id, ncclUint8, 0, rank.comm, rank.stream));
+  check(cudaStreamSynchronize(rank.stream));
+  check(cudaMemcpy(&id, carried.data(), sizeof id, cudaMemcpyDeviceToHost));
+  ncclComm_t grown = nullptr;
+  const bool joins = rank.rank == 2, gives_id = rank.rank != 1;
+  const ncclResult_t made =
+      ncclCommGrow(parent, 3, gives_id ? &id : nullptr, joins ? rank.rank : -1, &grown, config);
+  expect(made == ncclSuccess || made == ncclInProgress, "grown");
+  wait_until_ready(grown);
+  return grown;
+}
+
+TEST_CASE("CommLife.AGrownCommunicatorStartsWithNothing") {
+  const auto outcomes = run_cluster(
+      {.node_of = even_nodes(3, 1), .environment = everything_and("SDP4BIT_COMMS", "name:GROWN")},
+      [](RankContext& rank) {
+        ncclComm_t pair = nullptr;
+        ncclConfig_t named = NCCL_CONFIG_INITIALIZER;
+        named.commName = "GROWN";
+        const int color = rank.rank == 2 ? NCCL_SPLIT_NOCOLOR : 0;
+        check(ncclCommSplit(rank.comm, color, rank.rank, &pair, &named));
+        const Reduction of_two(kGradient, rank.rank, 2), of_three(kGradient, rank.rank, 3);
+        if (pair) expect(train(pair, of_two, rank.stream) == 2, "the parent agrees");
+        const ncclComm_t grown = grow_to_three(rank, pair, &named);
+        expect(train(grown, of_three, rank.stream) == 2, "the grown one agrees anew, by its name");
+        check(ncclCommDestroy(grown));
+        const ncclComm_t unnamed = grow_to_three(rank, pair, nullptr);
+        expect(train(unnamed, of_three, rank.stream) == 0, "a name is not handed on");
+        check(ncclCommDestroy(unnamed));
+        named.blocking = 0;
+        const ncclComm_t other = grow_to_three(rank, pair, &named);
+        for (int i = 0; i < 5; ++i) {
+          (void)of_three.try_on(other, rank.stream);
+          wait_until_ready(other);
+        }
+        expect(calls_of("reduce_scatter").compressed == (pair ? 4u : 2u), "its mode is known");
+        check(ncclCommDestroy(other));
+        if (pair) {
+          expect(train(pair, of_two, rank.stream) == 5, "the parent goes on");
+          check(ncclCommDestroy(pair));
+        }
+      });
+  CHECK(failures(outcomes) == "");
 }
 
 TEST_CASE("CommLife.FinalizeAndDestroyWithWorkUnderWay") {
@@ -256,12 +314,6 @@ TEST_CASE("CommLife.AnAbortEndsTheWaitForTheHandshake") {
   CHECK(failures(outcomes) == "");
 }
 
-void wait_until_ready(ncclComm_t comm) {
-  ncclResult_t state = ncclInProgress;
-  while (state == ncclInProgress) check(ncclCommGetAsyncError(comm, &state));
-  check(state);
-}
-
 TEST_CASE("CommLife.NonBlockingCommunicatorsAreNativeForAll") {
   // One rank's program polls, the other's calls at once: ours wait where NCCL would refuse.
   const auto outcomes = run_cluster(
@@ -315,7 +367,7 @@ TEST_CASE("CommLife.EightThreadsSplitANonBlockingParent") {
                           wait_until_ready(parent);
                           const cudaStream_t stream = new_stream();
                           const Reduction call({.count = 50}, rank / 2, kRanks / 2);
-                          for (int round = 0; round < 12; ++round) {
+                          for (int round = 0; round < 50; ++round) {
                             ncclComm_t child = nullptr;
                             const ncclResult_t made = ncclCommSplit(parent, rank % 2, rank, &child, nullptr);
                             expect(made == ncclSuccess || made == ncclInProgress, "split");

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <future>
 #include <thread>
 
 #include "cluster.h"
+#include "sandbox/nccl/newer.h"
 
 namespace {
 
@@ -84,6 +86,45 @@ TEST_CASE("A shrink leaves the rest of the ranks a communicator") {
     expect(rank == (self.rank == 0 ? 0 : self.rank - 1), "place in the child");
     expect_sum(child, 1, 3);
     check(ncclCommDestroy(child));
+  });
+}
+
+TEST_CASE("A communicator grows by ranks that join with an id of one of its own") {
+  ncclUniqueId first, second;
+  check(ncclGetUniqueId(&first));
+  std::promise<void> made;
+  std::shared_future<void> id_is_there = made.get_future().share();
+  cluster::run_plain_threads(4, [&](int rank) {
+    check(cudaSetDevice(rank));
+    ncclComm_t parent = nullptr, grown = nullptr;
+    const bool is_old = rank < 2;
+    if (is_old) {
+      check(ncclCommInitRank(&parent, 2, first, rank));
+      expect(ncclCommGrow(parent, 2, nullptr, -1, &grown, nullptr) == ncclInvalidArgument, "no more ranks");
+      expect(ncclCommGrow(parent, 4, nullptr, rank, &grown, nullptr) == ncclInvalidArgument,
+             "old ranks keep");
+    } else {
+      expect(ncclCommGrow(nullptr, 4, nullptr, rank, &grown, nullptr) == ncclInvalidArgument, "no id");
+    }
+    if (rank == 1) {
+      check(ncclCommGetUniqueId(parent, &second));
+      ncclUniqueId third;
+      expect(ncclCommGetUniqueId(parent, &third) == ncclInvalidUsage, "one id at a time");
+      made.set_value();
+    }
+    id_is_there.wait();
+    check(ncclCommGrow(parent, 4, rank == 0 ? nullptr : &second, is_old ? -1 : rank, &grown, nullptr));
+    int place = -1, count = -1;
+    check(ncclCommUserRank(grown, &place));
+    check(ncclCommCount(grown, &count));
+    expect(place == rank && count == 4, "place in the grown communicator");
+    expect_sum(grown, 1, 4);
+    check(ncclCommDestroy(grown));
+    if (is_old) expect_sum(parent, 1, 2);
+    if (rank == 1) {
+      expect(ncclCommGrow(parent, 3, &second, -1, &grown, nullptr) == ncclInvalidUsage, "an id serves once");
+    }
+    if (is_old) check(ncclCommDestroy(parent));
   });
 }
 
