@@ -1,8 +1,8 @@
 // What the plugin calls to move a weight shard: pointers, counts, a stream; no templates, no NCCL.
 //
 // A shard travels in chunks: `offset` is the chunk's first element, a multiple of the codec's group and of
-// kBlock, and `count` its elements. Pointers to shards, entries and receive buffers are those of element 0;
-// they may be aligned to 2 bytes only. Every launcher enqueues on `stream` and returns the launch's error.
+// kBlock, and `count` its elements. Pointers to shards, entries and receive buffers are those of element 0,
+// at any address. Every launcher enqueues on `stream` and returns the launch's error.
 // The way as a whole: README.md, "How a weight travels".
 #pragma once
 

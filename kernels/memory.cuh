@@ -39,35 +39,52 @@ __device__ __forceinline__ void store_words(void* address, const std::uint32_t (
   }
 }
 
-/// Reads the first `bytes` (even) of the words; the others become zero. The address is aligned to 2 bytes,
-/// and with WordAligned to 4.
-template <bool WordAligned, unsigned Words>
+/// 16 bits, from an address aligned to 2 bytes, or to one: a program may well cut tensors out of raw bytes,
+/// and NCCL copies from and to any address.
+template <unsigned Aligned>
+__device__ __forceinline__ std::uint32_t load_half(const void* address, unsigned index) {
+  if constexpr (Aligned >= 2) return static_cast<const std::uint16_t*>(address)[index];
+  const auto* const bytes = static_cast<const std::uint8_t*>(address) + 2 * index;
+  return bytes[0] | std::uint32_t{bytes[1]} << 8;
+}
+template <unsigned Aligned>
+__device__ __forceinline__ void store_half(void* address, unsigned index, std::uint32_t half) {
+  if constexpr (Aligned >= 2) {
+    static_cast<std::uint16_t*>(address)[index] = static_cast<std::uint16_t>(half);
+  } else {
+    auto* const bytes = static_cast<std::uint8_t*>(address) + 2 * index;
+    bytes[0] = static_cast<std::uint8_t>(half);
+    bytes[1] = static_cast<std::uint8_t>(half >> 8);
+  }
+}
+
+/// Reads the first `bytes` (even) of the words; the others become zero. The address is aligned to 1, 2 or 4
+/// bytes.
+template <unsigned Aligned, unsigned Words>
 __device__ __forceinline__ void load_guarded(std::uint32_t (&words)[Words], const void* address,
                                              unsigned bytes) {
-  const auto* halves = static_cast<const std::uint16_t*>(address);
   SDP4BIT_UNROLL
   for (unsigned i = 0; i < Words; ++i) {
     words[i] = 0;
-    if (WordAligned && 4 * i + 4 <= bytes) {
+    if (Aligned == 4 && 4 * i + 4 <= bytes) {
       words[i] = static_cast<const std::uint32_t*>(address)[i];
     } else if (4 * i < bytes) {
-      words[i] = halves[2 * i];
-      if (4 * i + 2 < bytes) words[i] |= std::uint32_t{halves[2 * i + 1]} << 16;
+      words[i] = load_half<Aligned>(address, 2 * i);
+      if (4 * i + 2 < bytes) words[i] |= load_half<Aligned>(address, 2 * i + 1) << 16;
     }
   }
 }
 
-template <bool WordAligned, unsigned Words>
+template <unsigned Aligned, unsigned Words>
 __device__ __forceinline__ void store_guarded(void* address, const std::uint32_t (&words)[Words],
                                               unsigned bytes) {
-  auto* halves = static_cast<std::uint16_t*>(address);
   SDP4BIT_UNROLL
   for (unsigned i = 0; i < Words; ++i) {
-    if (WordAligned && 4 * i + 4 <= bytes) {
+    if (Aligned == 4 && 4 * i + 4 <= bytes) {
       static_cast<std::uint32_t*>(address)[i] = words[i];
     } else if (4 * i < bytes) {
-      halves[2 * i] = static_cast<std::uint16_t>(words[i]);
-      if (4 * i + 2 < bytes) halves[2 * i + 1] = static_cast<std::uint16_t>(words[i] >> 16);
+      store_half<Aligned>(address, 2 * i, words[i] & 0xffff);
+      if (4 * i + 2 < bytes) store_half<Aligned>(address, 2 * i + 1, words[i] >> 16);
     }
   }
 }
@@ -76,16 +93,18 @@ __device__ __forceinline__ void store_guarded(void* address, const std::uint32_t
 template <typename T>
 inline constexpr unsigned kBlockWords = kBlock * sizeof(T) / 4;
 
-/// The words of `size` (1 to 32) elements at any address aligned to 2 bytes; the others are zero.
+/// The words of `size` (1 to 32) elements at any address; the others are zero.
 template <typename T>
 __device__ __forceinline__ void load_block_words(std::uint32_t (&words)[kBlockWords<T>], const T* address,
                                                  unsigned size) {
   if (size == kBlock && is_aligned(address, 16)) {
     load_words(words, address);
   } else if (is_aligned(address, 4)) {
-    load_guarded<true>(words, address, size * sizeof(T));
+    load_guarded<4>(words, address, size * sizeof(T));
+  } else if (is_aligned(address, 2)) {
+    load_guarded<2>(words, address, size * sizeof(T));
   } else {
-    load_guarded<false>(words, address, size * sizeof(T));
+    load_guarded<1>(words, address, size * sizeof(T));
   }
 }
 
@@ -95,9 +114,11 @@ __device__ __forceinline__ void store_block_words(T* address, const std::uint32_
   if (size == kBlock && is_aligned(address, 16)) {
     store_words(address, words);
   } else if (is_aligned(address, 4)) {
-    store_guarded<true>(address, words, size * sizeof(T));
+    store_guarded<4>(address, words, size * sizeof(T));
+  } else if (is_aligned(address, 2)) {
+    store_guarded<2>(address, words, size * sizeof(T));
   } else {
-    store_guarded<false>(address, words, size * sizeof(T));
+    store_guarded<1>(address, words, size * sizeof(T));
   }
 }
 
@@ -114,7 +135,7 @@ __device__ __forceinline__ void words_to_floats(float (&value)[kBlock],
   }
 }
 
-/// Reads `size` (1 to 32) elements from any address aligned to 2 bytes; the others are zero.
+/// Reads `size` (1 to 32) elements from any address; the others are zero.
 template <typename T>
 __device__ __forceinline__ void load_block(float (&value)[kBlock], const T* address, unsigned size) {
   std::uint32_t words[kBlockWords<T>];
@@ -151,16 +172,27 @@ __device__ __forceinline__ void store_floats(float* address, const float (&value
   store_words(address, words);
 }
 
-/// One element, from any address aligned to 2 bytes.
+/// One element, from any address.
 template <typename T>
 __device__ __forceinline__ float load_element(const T* address) {
   std::uint32_t word[1];
-  load_guarded<false>(word, address, sizeof(T));
+  load_guarded<1>(word, address, sizeof(T));
   if constexpr (sizeof(T) == 4) {
     return float_from_bits(word[0]);
   } else {
     return to_float(T{static_cast<std::uint16_t>(word[0])});
   }
+}
+/// Rounds to T; to any address.
+template <typename T>
+__device__ __forceinline__ void store_element(T* address, float value) {
+  std::uint32_t word[1];
+  if constexpr (sizeof(T) == 4) {
+    word[0] = bits_of(from_float<float>(value));
+  } else {
+    word[0] = from_float<T>(value).bits;
+  }
+  store_guarded<1>(address, word, sizeof(T));
 }
 
 }  // namespace sdp4bit

@@ -4,6 +4,7 @@
 #include "kernels/element.h"
 #include "kernels/launch_kernel.cuh"
 #include "kernels/load.h"
+#include "kernels/memory.cuh"
 #include "kernels/probe_answer.h"
 #include "kernels/weight_header.h"
 
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(kSumThreads) answer_probe_kernel(const ProbeAr
   if (answers) {
     ProbeSums sums;
     for (std::size_t i = threadIdx.x; i < count; i += kSumThreads) {
-      sums.add(probe.samples[i], to_float(shard[probe_sample_index(i, args.shard_count)]));
+      sums.add(probe.samples[i], load_element(shard + probe_sample_index(i, args.shard_count)));
     }
     answer = judge_probe(sum_over_block(sums), count);
     const bool here = answer == ProbeAnswer::kept || answer == ProbeAnswer::unmoved;
@@ -45,10 +46,10 @@ __global__ void __launch_bounds__(kSumThreads) answer_probe_kernel(const ProbeAr
     if (answer == ProbeAnswer::unmoved && args.start) return;  // the step stays, and so do its samples
   }
   for (std::size_t i = threadIdx.x; answers && i < count; i += kSumThreads) {
-    T& element = shard[probe_sample_index(i, args.shard_count)];
-    const float now = to_float(element);
+    T* const element = shard + probe_sample_index(i, args.shard_count);
+    const float now = load_element(element);
     if (has_step(probe.samples[i], now, answer))
-      element = from_float<T>(without_step(probe.samples[i], now, answer));
+      store_element(element, without_step(probe.samples[i], now, answer));
   }
   __syncthreads();
   const bool starts = args.start && probe.flags == 0;
@@ -58,11 +59,11 @@ __global__ void __launch_bounds__(kSumThreads) answer_probe_kernel(const ProbeAr
   StepSums sums;
   for (std::size_t i = threadIdx.x; i < count; i += kSumThreads) {
     const std::size_t at = probe_sample_index(i, args.shard_count);
-    sums.add(to_float(shard[at]), finite_or_zero(to_float(entry[at])));
+    sums.add(load_element(shard + at), finite_or_zero(load_element(entry + at)));
   }
   const float step = probe_step(sum_over_block(sums), count);
   for (std::size_t i = threadIdx.x; i < count; i += kSumThreads) {
-    const float before = to_float(shard[probe_sample_index(i, args.shard_count)]);
+    const float before = load_element(shard + probe_sample_index(i, args.shard_count));
     const float after = to_float(from_float<T>(before + probe_sign(args.seed, i) * step));
     probe.samples[i] = {before, magnitude_bits(after) < 0x7f800000u ? after : before};
   }
@@ -73,8 +74,8 @@ template <typename T>
 __global__ void __launch_bounds__(kSumThreads) apply_probe_kernel(const ProbeArgs args) {
   const std::size_t i = std::size_t{blockIdx.x} * kSumThreads + threadIdx.x;
   if (args.probe->armed == 0 || i >= probe_sample_count(args.shard_count)) return;
-  static_cast<T*>(args.shard)[probe_sample_index(i, args.shard_count)] =
-      from_float<T>(args.probe->samples[i].after);
+  store_element(static_cast<T*>(args.shard) + probe_sample_index(i, args.shard_count),
+                args.probe->samples[i].after);
 }
 
 }  // namespace

@@ -133,7 +133,9 @@ class Rank final : public Disturbance {
 
  private:
   static std::size_t at(int buffer) { return static_cast<std::size_t>(buffer); }
-  [[nodiscard]] std::size_t offset_bytes() const { return kGuard + job_.misalignment * element_bytes(type_); }
+  [[nodiscard]] std::size_t offset_bytes() const {
+    return kGuard + job_.misalignment * element_bytes(type_) + job_.odd;
+  }
   [[nodiscard]] std::unique_ptr<DeviceBytes> guarded(std::size_t bytes) const {
     auto buffer = std::make_unique<DeviceBytes>(offset_bytes() + bytes + kGuard);
     buffer->write(Bytes(buffer->bytes(), kGuarded));

@@ -37,6 +37,7 @@ struct GatherJob {
   int steps = 60;
   bool in_place = true;
   std::size_t misalignment = 0;  // elements
+  std::size_t odd = 0;           // bytes that the address is off by besides
   bool grouped = false;          // all buffers' gathers in one group
   bool two_streams = false;      // buffers take turns
   bool fresh = false;            // a new receive buffer for every gather

@@ -80,6 +80,26 @@ TEST_CASE("AllGatherShapes.OddCountsInAndOutOfPlaceGiveTheSameBits") {
   for (const Shape& shape : shapes()) require_equal_bits(shape, odd_pairs());
 }
 
+TEST_CASE("AllGatherShapes.BuffersMayLieAtAnyByte") {
+  for (const ncclDataType_t type : {ncclBfloat16, ncclFloat32}) {
+    // As above, three buffers before the class that counts.
+    std::vector<GatherJob> jobs{{.count = 5, .buffers = 3, .steps = kSteps}};
+    jobs[0].environment = {{"SDP4BIT_WEIGHT_TYPES", "bf16,fp32"}, {"SDP4BIT_SAMPLE_ERROR", "1"}};
+    for (const std::size_t odd : {0u, 1u}) {
+      for (const bool in_place : {true, false}) {
+        jobs.push_back({.count = 2049, .type = type, .buffers = 1, .in_place = in_place, .odd = odd});
+      }
+    }
+    const std::vector<GatherResult> results = run_together(jobs);
+    REQUIRE(results[0].failure == "");
+    for (std::size_t i = 1; i < results.size(); ++i) {
+      CHECK(disagreement(results[i]) == "");
+      CHECK(results[i].hashes == results[1].hashes);
+    }
+    CHECK(results[0].calls[0].compressed > 0);
+  }
+}
+
 TEST_CASE("AllGatherShapes.OneRankKeepsItsWeights") {
   std::vector<GatherJob> jobs;
   for (const Pair& pair : odd_pairs()) {

@@ -98,7 +98,7 @@ Bytes input_of(const GradientCase& gradient, int rank, int ranks) {
 Bytes run_gradient(RankContext& rank, const GradientCase& gradient) {
   constexpr std::size_t kGuard = 64;  // bytes around the buffers that nobody may touch
   const std::size_t element = element_bytes(gradient.type);
-  const std::size_t begin = kGuard + gradient.shift * element;
+  const std::size_t begin = kGuard + gradient.shift * element + gradient.odd;
   const Bytes input = input_of(gradient, rank.rank, rank.ranks);
   const std::size_t output_bytes = gradient.count * element;
   Bytes send_before(begin + input.size() + kGuard, std::byte{0x5a});

@@ -21,6 +21,7 @@ struct GradientCase {
   std::size_t shift = 0;  // elements from an aligned address
   bool in_place = false;
   std::uint32_t seed = 7;
+  std::size_t odd = 0;  // bytes that the address is off by besides
 };
 /// What SDP4BIT_CODEC_*, _GRAD_GROUP, _SCALE, _HADAMARD and _SEED say.
 struct Wire {

@@ -82,6 +82,21 @@ TEST_CASE("ReduceScatter.UnequalNodesGoOnOneLevel", "[3+1]") {
   compare({0, 0, 0, 1}, odd_cases());
 }
 
+TEST_CASE("ReduceScatter.BuffersMayLieAtAnyByte", "[odd]") {
+  std::vector<GradientCase> cases;
+  for (const ElementType type : kTypes) {
+    for (const std::size_t odd : {1u, 3u}) {
+      for (const bool in_place : {false, true}) {
+        cases.push_back({.type = type, .count = 2049, .in_place = in_place, .odd = odd});
+        cases.push_back(
+            {.type = type, .op = Op::device_scalar, .count = 31, .in_place = in_place, .odd = odd});
+      }
+    }
+  }
+  compare(even_nodes(2, 2), cases);
+  compare(even_nodes(2, 1), cases);
+}
+
 TEST_CASE("ReduceScatter.AMillionAndThreeElements", "[large]") {
   compare(even_nodes(2, 2), {{.type = ElementType::bfloat16, .op = Op::avg, .count = 1000003},
                              {.type = ElementType::float32, .count = 1000003, .shift = 1, .in_place = true}});

@@ -61,9 +61,9 @@ TEST_CASE("SealDifference.AddsManyGroupsInTheReferencesOrder") {
   }
 }
 
-TEST_CASE("Weights.TakeAnyTwoByteAlignedAddress") {
+TEST_CASE("Weights.TakeAnyAddress") {
   for (const ElementType type : kTypes) {
-    for (const std::size_t misalignment : {2u, 4u, 8u, 14u}) {
+    for (const std::size_t misalignment : {1u, 2u, 4u, 8u, 14u}) {
       for (const std::size_t count : {std::size_t{31}, std::size_t{2049}}) {
         const WeightCase test{.type = type, .count = count, .misalignment = misalignment};
         REQUIRE_EQUAL(compare_encode_and_seal(test), test);
@@ -150,11 +150,8 @@ TEST_CASE("Probe.EqualsTheReferenceWhateverTheProgramDoes") {
         for (const float kept : {0.0f, 0.5f, 1.0f}) {
           for (const float movement : {0.0f, 1e-3f}) {
             ++seed;
-            const WeightCase test{.type = type,
-                                  .count = count,
-                                  .misalignment = seed % 2 * element_bytes(type),
-                                  .content = content,
-                                  .seed = seed};
+            const WeightCase test{
+                .type = type, .count = count, .misalignment = seed % 4, .content = content, .seed = seed};
             REQUIRE_EQUAL(compare_probe(test, {.kept = kept,
                                                .movement = movement,
                                                .starts_again = seed % 3 != 0,
