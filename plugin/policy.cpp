@@ -25,6 +25,8 @@ const char* reason_name(Reason reason) {
       return "op_not_taken";
     case Reason::too_small:
       return "too_small";
+    case Reason::too_large:
+      return "too_large";
     case Reason::before_start_call:
       return "before_start_call";
     case Reason::padded_gradients:
@@ -103,6 +105,9 @@ Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config
     return Reason::type_not_taken;
   if (gradient && call.op == OpKind::other) return Reason::op_not_taken;
   if (gradient && comm.gradients_native) return Reason::padded_gradients;
+  // Beyond it the arithmetic of layouts would overflow.
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
+  if (call.count > kMostBytes / (element_bytes(*type) * comm.ranks)) return Reason::too_large;
   if (call.count * element_bytes(*type) * comm.ranks < config.min_bytes) return Reason::too_small;
   if (comm.calls_before_group < config.start_call) return Reason::before_start_call;
   return Reason::compressed;

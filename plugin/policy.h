@@ -30,6 +30,7 @@ enum class Reason : std::uint8_t {
   type_not_taken,        // SDP4BIT_GRAD_TYPES, SDP4BIT_WEIGHT_TYPES, or no floating-point type of ours
   op_not_taken,
   too_small,            // SDP4BIT_MIN_BYTES
+  too_large,            // more than any memory: NCCL has to say no
   before_start_call,    // SDP4BIT_START_CALL
   padded_gradients,     // a framework that leaves garbage in padding (SDP4BIT_RS_PADDED)
   unhealthy_gradients,  // they look like garbage on some rank

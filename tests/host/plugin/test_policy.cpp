@@ -76,6 +76,20 @@ TEST_CASE("Policy.OptionsNarrowWhatIsTaken") {
   CHECK(with_config([&](Config& config) { config.min_bytes = bytes + 1; }) == Reason::too_small);
 }
 
+TEST_CASE("Policy.LeavesSizesThatCannotBe") {
+  for (const std::uint64_t count : {(std::uint64_t{1} << 48) / 2 / kComm.ranks + 1, std::uint64_t{1} << 62,
+                                    ~std::uint64_t{0}, ~std::uint64_t{0} / 2 / kComm.ranks + 1}) {
+    CallFacts call = kCall;
+    call.count = count;
+    CHECK(decide(call, kComm, Config{}) == Reason::too_large);
+    call.collective = Collective::all_gather;
+    CHECK(decide(call, kComm, Config{}) == Reason::too_large);
+  }
+  CallFacts call = kCall;
+  call.count = std::size_t{1} << 36;
+  CHECK(decide(call, kComm, Config{}) == Reason::compressed);
+}
+
 TEST_CASE("Policy.WeightsHaveTheirOwnTypes") {
   CallFacts call{.collective = Collective::all_gather, .count = 1 << 20, .type = ncclFloat32};
   CHECK(decide(call, kComm, Config{}) == Reason::type_not_taken);
