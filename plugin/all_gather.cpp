@@ -66,7 +66,7 @@ struct WeightState::Impl {
   [[nodiscard]] GatherKind without_ledger(std::size_t count, ElementType type) const;
   void begin_group(std::uint64_t epoch);
   [[nodiscard]] std::uint64_t other_ledger_bytes(const GatherClass& gathers) const;
-  [[nodiscard]] DifferencePlan plan_direct(const AllGatherArgs& args);
+  [[nodiscard]] DifferencePlan plan_direct(GatherClass* gathers, const AllGatherArgs& args);
   PhasedCall* enroll_native(GatherClass& gathers, const AllGatherArgs& args);
   PhasedCall* enroll_record(GatherClass& gathers, const AllGatherArgs& args);
   PhasedCall* enroll_difference(DifferencePlan plan, const Ledger* voted, std::uint64_t epoch);
@@ -139,7 +139,9 @@ std::uint64_t WeightState::Impl::other_ledger_bytes(const GatherClass& gathers) 
   return bytes;
 }
 
-DifferencePlan WeightState::Impl::plan_direct(const AllGatherArgs& args) {
+/// `gathers`: the class, if there is one, which is native for good; some buffer may still carry a step.
+DifferencePlan WeightState::Impl::plan_direct(GatherClass* gathers, const AllGatherArgs& args) {
+  const ProbeArgs probe = gathers ? gathers->plan_native(args) : ProbeArgs{};
   return {.comm = &comm,
           .tables = &direct_tables,
           .shard = {.type = element_type(args.type).value(),
@@ -152,7 +154,9 @@ DifferencePlan WeightState::Impl::plan_direct(const AllGatherArgs& args) {
                     .class_call = direct_calls++,
                     .slots = 0},
           .args = args,
-          .replica = config().own_shard == OwnShard::replica};
+          .replica = config().own_shard == OwnShard::replica,
+          .probe = probe.probe,
+          .visit = {.answer = probe.answer, .moved = probe.moved}};
 }
 
 /// Native for good, but some buffer may still carry a step.
@@ -248,7 +252,7 @@ PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std:
       break;
   }
   if (!gathers || gathers->stage() != WeightStage::difference) {
-    return impl_->enroll_difference(impl_->plan_direct(call), nullptr, epoch);
+    return impl_->enroll_difference(impl_->plan_direct(gathers, call), nullptr, epoch);
   }
   return impl_->enroll_difference(gathers->plan_difference(call),
                                   config().weight_vote ? &gathers->ledger() : nullptr, epoch);

@@ -79,7 +79,7 @@ void DifferenceCall::launch_encode(const Step& step) {
                          .slot = plan_.slot,
                          .sender = comm.rank,
                          .flags = plan_.own_flags,
-                         .own_flags = plan_.probe ? &plan_.probe->flags : nullptr,
+                         .own_flags = plan_.probe && plan_.words ? &plan_.probe->flags : nullptr,
                          .message = workspace + layout.message,
                          .staged_header = staged ? staged + place * sizeof(MessageHeader) : nullptr},
                         step.stream));

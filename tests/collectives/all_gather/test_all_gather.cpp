@@ -178,6 +178,18 @@ TEST_CASE("AllGather.AVoteSendsReplacedWeightsNativeAtOnce") {
   }
 }
 
+TEST_CASE("AllGather.TenThousandStepsOfAWalkStayEqual", "[.slow]") {
+  const GatherJob job{.nodes = 2,
+                      .local_ranks = 1,
+                      .count = 129,
+                      .buffers = 1,
+                      .steps = 10'000,
+                      .environment = {{"SDP4BIT_WEIGHT_REFRESH", "0"}}};
+  const GatherResult result = run(job);
+  require_agreement(job, result);
+  require_compressed(result, all_but_learning(job));
+}
+
 TEST_CASE("AllGather.ThreeHundredStepsAsAtTheStart", "[.slow]") {
   for (const auto& [nodes, local] : {std::pair{2, 2}, {4, 1}, {2, 3}, {3, 2}}) {
     const GatherJob job{.nodes = nodes, .local_ranks = local, .count = 10007, .steps = 300};
