@@ -1,20 +1,19 @@
 // Files of counters, refreshed by a thread of their own; see stats_files.h.
 #include "plugin/stats_files.h"
 
+#include <semaphore.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <mutex>
-#include <thread>
 #include <utility>
 
+#include "plugin/background_thread.h"
 #include "plugin/log.h"
 #include "plugin/options.h"
 #include "plugin/stats_text.h"
@@ -23,7 +22,7 @@
 namespace sdp4bit {
 namespace {
 
-constexpr auto kFirstWrite = std::chrono::seconds(1), kRefresh = std::chrono::seconds(10);
+constexpr int kFirstWrite = 1, kRefresh = 10, kLongestEnd = 3;  // seconds
 
 std::atomic<unsigned long long> files_not_written{0};
 std::atomic<pid_t> owner{0};
@@ -37,7 +36,7 @@ bool write_whole(const std::string& path, const std::string& text) {
   return std::fclose(file) == 0 && written;
 }
 
-void write_file(const std::string& path, const std::string& text) {
+void write_file(const char* variable, Once& once, const std::string& path, const std::string& text) {
   const std::string target = expand_path(path);
   // A name of this process alone: others may write the same target.
   const std::string draft = target + "." + host_name() + "." + std::to_string(::getpid()) + ".new";
@@ -45,10 +44,9 @@ void write_file(const std::string& path, const std::string& text) {
   const int reason = errno;
   (void)std::remove(draft.c_str());
   files_not_written.fetch_add(1);
-  static Once once;
   if (once.first()) {
-    log_error("cannot write %s (%s): correct SDP4BIT_STATS or SDP4BIT_METRICS (said once)", target.c_str(),
-              std::strerror(reason));
+    log_error("cannot write %s (%s): correct %s (said once)", target.c_str(), std::strerror(reason),
+              variable);
   }
 }
 
@@ -57,19 +55,58 @@ bool is_owner() {
   return owner.load() == ::getpid();
 }
 
-void keep_fresh() {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for the program's threads
-  // Detached: it holds nothing but the lock while it writes.
-  std::thread([] {
-    std::this_thread::sleep_for(kFirstWrite);
-    while (true) {
+/// Between the thread that writes and the end of the process. Its destructor does nothing: the thread
+/// outlives it.
+struct Writer {
+  Writer() {
+    ::sem_init(&end_asked, 0, 0);
+    ::sem_init(&end_written, 0, 0);
+  }
+  sem_t end_asked, end_written;
+};
+std::atomic<Writer*> writer{nullptr};
+
+bool wait_seconds(sem_t& semaphore, int seconds) {
+  std::timespec until{};
+  ::clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += seconds;
+  int result = 0;
+  do {
+    result = ::sem_timedwait(&semaphore, &until);
+  } while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
+void report_last() {
+  write_stats_files();
+  try {
+    if (!log_enabled(LogLevel::info)) return;
+    for (const std::string& line : stats_summary()) log_info("%s", line.c_str());
+  } catch (...) {
+    log_error("no memory for the summary");
+  }
+}
+
+void start_writing() {
+  static Writer shared;
+  const bool started = start_background_thread("statistics", [] {
+    // It holds nothing but the lock while it writes.
+    for (int seconds = kFirstWrite; !wait_seconds(shared.end_asked, seconds); seconds = kRefresh)
       write_stats_files();
-      std::this_thread::sleep_for(kRefresh);
-    }
-  }).detach();
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    report_last();
+    ::sem_post(&shared.end_written);
+  });
+  if (started) writer.store(&shared);
+}
+
+/// Programs call exit() in handlers of signals, and so in the middle of anything: what is left to do needs
+/// locks and memory, so the other thread does it, and this one does not wait for ever.
+void end_writing() {
+  Writer* const shared = writer.load();
+  if (!shared || !is_owner()) return;
+  ::sem_post(&shared->end_asked);
+  if (!wait_seconds(shared->end_written, kLongestEnd))
+    log_error("the last statistics were not written within %d seconds of the process's end", kLongestEnd);
 }
 
 /// Once a job: who cannot see a variable here did not get it to the program.
@@ -127,8 +164,10 @@ void write_stats_files() {
   if (!is_owner()) return;
   try {
     const std::lock_guard lock(writing);
-    if (!config().stats.empty()) write_file(config().stats, stats_json());
-    if (!config().metrics.empty()) write_file(config().metrics, stats_prometheus());
+    static Once said_stats, said_metrics;
+    if (!config().stats.empty()) write_file("SDP4BIT_STATS", said_stats, config().stats, stats_json());
+    if (!config().metrics.empty())
+      write_file("SDP4BIT_METRICS", said_metrics, config().metrics, stats_prometheus());
   } catch (...) {
     log_error("no memory for the statistics");
   }
@@ -140,17 +179,10 @@ void report_at_exit() {
     owner.store(::getpid());
     first_call.store(seconds_since_1970());
     const bool files = !config().stats.empty() || !config().metrics.empty();
-    if (files) keep_fresh();
     if (job_rank() <= 0) say_options();
-    std::atexit([] {
-      if (!is_owner()) return;
-      write_stats_files();
-      try {
-        for (const std::string& line : stats_summary()) log_info("%s", line.c_str());
-      } catch (...) {
-        log_error("no memory for the summary");
-      }
-    });
+    if (!files && !log_enabled(LogLevel::info)) return;
+    start_writing();
+    std::atexit(end_writing);
   });
 }
 

@@ -3,8 +3,6 @@
 
 #include <time.h>
 
-#include <csignal>
-
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -12,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "plugin/background_thread.h"
 #include "plugin/options.h"
 
 namespace sdp4bit {
@@ -80,18 +79,13 @@ void start_watchdog() {
   std::call_once(once, [] {
     const std::int64_t limit = config().watchdog;
     if (limit == 0) return;
-    // The program's signals are for the program's threads.
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    // Detached: it holds nothing, and what it reads is never destroyed.
-    std::thread([limit] {
+    // It holds nothing, and what it reads is never destroyed.
+    (void)start_background_thread("watchdog", [limit] {
       while (true) {
         std::this_thread::sleep_for(std::chrono::seconds(1));
         look(limit);
       }
-    }).detach();
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    });
   });
 }
 
