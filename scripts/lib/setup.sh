@@ -27,6 +27,10 @@ missing_packages() {
   fi
   has_header lz4.h || echo liblz4-dev
   has_header zstd.h || echo libzstd-dev
+  if [[ ${TEST_TOOLS_REQUIRED:-0} == 1 ]]; then  # without them the tests that need them are skipped
+    command -v aarch64-linux-gnu-g++ >/dev/null || echo g++-aarch64-linux-gnu
+    command -v qemu-aarch64 >/dev/null || command -v qemu-aarch64-static >/dev/null || echo qemu-user
+  fi
   if [[ ${CHECK_FORMAT_REQUIRED:-0} == 1 ]]; then command -v clang-format-14 >/dev/null || echo clang-format-14; fi
   if ! find_nvcc || ! find_nccl "$(beside "$found_nvcc")" >/dev/null; then
     [[ -f $toolkit_dir/complete ]] || python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
