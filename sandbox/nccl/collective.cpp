@@ -419,6 +419,13 @@ void Collective::scatter() {
 
 }  // namespace
 
+size_t received_bytes(const Operation& operation, int rank, int ranks) {
+  const Signature& signature = operation.signature;
+  if (signature.function == Function::recv) return operation.part_bytes();
+  const Extent extents = extent(signature.function, signature.peer == rank, static_cast<size_t>(ranks));
+  return extents.receive * operation.part_bytes();
+}
+
 void run_collective(Communicator& communicator, const Operation& operation, uint64_t number) {
   Collective(communicator, operation, number).run();
 }

@@ -41,6 +41,8 @@ struct Batch {
 
 // Runs collective number `number` of a communicator. Throws Failure or Aborted.
 void run_collective(Communicator& communicator, const Operation& operation, uint64_t number);
+// How much an operation writes to its receive buffer.
+[[nodiscard]] size_t received_bytes(const Operation& operation, int rank, int ranks);
 // Runs the sends and receives among `operations`, all at once.
 void run_point_to_point(Communicator& communicator, const std::vector<Operation>& operations);
 
