@@ -19,12 +19,21 @@ def folder() -> pathlib.Path:
 
 
 @functools.lru_cache(maxsize=None)
-def ctest_names() -> frozenset[str]:
-    """Names of all tests of the build."""
+def ctest_tests() -> dict[str, tuple[str, ...]]:
+    """The labels of each test of the build."""
     shown = subprocess.run(
         ["ctest", "--test-dir", str(folder()), "--show-only=json-v1"], capture_output=True, text=True, check=True
     )
-    return frozenset(test["name"] for test in json.loads(shown.stdout)["tests"])
+    labels = {}
+    for test in json.loads(shown.stdout)["tests"]:
+        of_test = [each["value"] for each in test.get("properties", []) if each["name"] == "LABELS"]
+        labels[test["name"]] = tuple(label for value in of_test for label in value)
+    return labels
+
+
+def ctest_names() -> frozenset[str]:
+    """Names of all tests of the build."""
+    return frozenset(ctest_tests())
 
 
 @functools.lru_cache(maxsize=None)

@@ -32,6 +32,14 @@ class Names(unittest.TestCase):
         self.assertGreater(seen, 100)
         self.assertEqual(wrong, [])
 
+    def test_every_label_of_a_test_is_explained(self) -> None:
+        page = (pages.ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+        explained = set(re.findall(r"^\| (\w+) \| ", page, re.MULTILINE))
+        labels = {label for of_test in built.ctest_tests().values() for label in of_test}
+        self.assertGreater(len(labels), 8)
+        self.assertEqual(sorted(labels - explained), [])
+        self.assertEqual([name for name, of_test in built.ctest_tests().items() if not of_test], [])
+
 
 if __name__ == "__main__":
     unittest.main()
