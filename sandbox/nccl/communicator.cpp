@@ -59,13 +59,13 @@ void Communicator::join(const SegmentAddress& address, int ranks, int rank) {
     endpoint_ = std::make_unique<Endpoint>(segment, rank, name);
     if (abort_requested_) throw Aborted{};
   }
+  int devices = 1;
+  check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   RankRecord& record = segment->rank(rank);
   Presence absent = Presence::absent;
   require(record.presence.compare_exchange_strong(absent, Presence::arriving), ncclInvalidUsage,
           "comm " + name + text(": two callers say they are rank %d", rank));
   claimed_ = true;
-  int devices = 1;
-  check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   record.process = getpid();
   record.process_start = process_start(record.process);
   record.device = device_;

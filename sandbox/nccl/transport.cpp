@@ -138,7 +138,8 @@ void Waiter::pause(uint32_t seen, int missing) {
   }
   if (now >= next_look_) {
     next_look_ = now + kLookAtProcesses;
-    if (presence != Presence::absent && !endpoint_.segment().alive(missing)) {
+    // Who is arriving has not yet written which process it is: under load it may stop in the middle of that.
+    if (presence >= Presence::present && !endpoint_.segment().alive(missing)) {
       // What it did before it ended may have been all that is waited for: look once more.
       if (seen_dead_) give_up(missing, "whose process ended", ncclRemoteError);
       seen_dead_ = true;
