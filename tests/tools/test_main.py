@@ -27,6 +27,11 @@ class Main(unittest.TestCase):
         self.assertEqual(result.returncode, 0)
         self.assertIn("options", result.stdout)
 
+    def test_the_version_is_the_librarys(self):
+        result = sdp4bit("--version", variables={"LD_PRELOAD": LIBRARY})
+        self.assertEqual(result.returncode, 0, result)
+        self.assertRegex(result.stdout, rf"^sdp4bit \d+\.\d+\.\d+ \({LIBRARY}\)\n$")
+
     def test_an_unknown_command_names_the_nearest(self):
         self.assert_one_line(sdp4bit("optoins"), "optoins", "did you mean 'options'?")
 

@@ -47,7 +47,7 @@ def overview() -> str:
     """What `sdp4bit --help` says."""
     width = max(len(command.name) for command in COMMANDS)
     lines = [f"  {command.name:{width}}  {command.summary}" for command in COMMANDS]
-    return "\n".join(["usage: sdp4bit COMMAND [ARGUMENT...]", "", *lines, "", "sdp4bit COMMAND --help says more.", ""])
+    return "\n".join(["usage: sdp4bit COMMAND [ARGUMENT...]", "", *lines, "", "sdp4bit COMMAND --help says more; sdp4bit --version names the library.", ""])
 
 
 def find_command(name: str) -> Command:
@@ -67,8 +67,20 @@ def start(words: Sequence[str]) -> int:
     if words[0] in ("-h", "--help", "help"):
         sys.stdout.write(overview())
         return 0
+    if words[0] == "--version":
+        from .library import open_library
+
+        library = open_library()
+        print(f"sdp4bit {library.version} ({library.path})")
+        return 0
     command = find_command(words[0])
-    module = importlib.import_module(f".{command.module}", __package__)
+    try:
+        module = importlib.import_module(f".{command.module}", __package__)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith(str(__package__)):
+            raise
+        raise UserError(f"sdp4bit {command.name} needs the Python package {error.name}, which {sys.executable} does not have; "
+                        "install it there") from None
     parser = Parser(prog=f"sdp4bit {command.name}", description=(module.__doc__ or command.summary).strip(),
                     formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     module.add_arguments(parser)

@@ -32,6 +32,8 @@ def run_child(program: str, command: Sequence[str], environment: Dict[str, str])
             if info.si_code != SI_KERNEL:
                 os.kill(child, info.si_signo)
             continue
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done == child:
-            return exit_code(status)
+        done, status = os.waitpid(-1, os.WNOHANG)
+        while done:  # as a container's first process we are given orphans too
+            if done == child:
+                return exit_code(status)
+            done, status = os.waitpid(-1, os.WNOHANG)
