@@ -1,6 +1,5 @@
 """docs/log.md explains every line that the library can print, and no line that it cannot."""
 
-import pathlib
 import re
 import unittest
 
