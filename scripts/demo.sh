@@ -110,7 +110,7 @@ echo
 say "3. a small GPT, trained both ways on the emulated cluster: scripts/train.sh --demo"
 if find_python torch matplotlib || { (set_up_python torch matplotlib) && find_python torch matplotlib; }; then
   build "$preset" sdp4bit_sandbox sandbox_nccl
-  "$python" "$source_dir/scripts/training" --demo --build "$build_dir" ||
+  "$python" "$source_dir/scripts/training" --demo --fresh --build "$build_dir" ||
     give_up "the training" "the program said the lines above" "if the source is unchanged, report them"
 else
   echo "Left out: it needs a python3 with torch and matplotlib (Debian: python3-torch, python3-matplotlib), which could not be had here."
@@ -123,6 +123,6 @@ echo "                               ${program#"$source_dir/"} reduce_scatter -b
 echo "  switch it off              the same with SDP4BIT_ENABLE=0: the results are NCCL's own, bit for bit"
 echo "  other shapes and sizes     ${program#"$source_dir/"} --help"
 echo "  your own program           export LD_PRELOAD=/path/to/libsdp4bit.so  (README.md, 'Use it')"
-echo "  all schemes, five seeds   scripts/train.sh   (12 minutes)"
+echo "  all schemes, five seeds    scripts/train.sh   (12 minutes)"
 echo "  the tests                  scripts/test.sh"
 say "done"

@@ -1,10 +1,10 @@
 """Gaps of final validation loss to another scheme of the same seed, their spread, and what may be said of them.
 
 Training amplifies small differences, so two runs end apart whatever separates them; by how much is not known beforehand.
-It is estimated from all compressed schemes together: the standard deviation of their gaps over the seeds, each about its
-own mean, pooled. A mean gap is called distinguishable if it is further from zero than the two-sided 99 % interval that
-follows for a mean over so many seeds (Student's t). The order of sums alone changes less than compression does, so the
-control is shown but not pooled.
+It is estimated from the compressed schemes together: the standard deviation of their gaps over the seeds, each about its
+own mean, pooled. Left out are a scheme that is known to lose, whose gaps vary with what it loses, and the control, because
+the order of sums alone changes less than compression does. A mean gap is called distinguishable if noise of this size alone
+would exceed it in less than one of a hundred studies (Student's t, two-sided).
 """
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Noise:
     freedom: int
 
     def margin(self, seeds: int, ways: int = 1) -> float:
-        """Half of the 99 % interval of a mean over `seeds` gaps; `ways` 2: of gaps between two compressed schemes."""
+        """What noise alone moves a mean over `seeds` gaps by, at most, in 99 of 100 studies; `ways` 2: a gap between two
+        compressed schemes."""
         if self.freedom == 0:
             return math.inf
         return _T99[min(self.freedom, len(_T99)) - 1] * self.deviation * math.sqrt(ways / seeds)
@@ -39,7 +40,7 @@ class Gap:
 
     values: tuple[float, ...]
     margin: float = math.inf
-    """Half of the 99 % interval of the mean; infinite where nothing is known about the noise."""
+    """What noise alone moves the mean by, see Noise; infinite where nothing is known about it."""
 
     @property
     def mean(self) -> float:

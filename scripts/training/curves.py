@@ -63,7 +63,7 @@ def losses(summary: Summary) -> str:
 
 
 def gaps(summary: Summary) -> str:
-    """Gap to plain of the same seed at the end: a dot a seed, and the mean with its 99 % interval."""
+    """Gap to plain of the same seed at the end: a dot a seed, the mean, and what noise alone does to it."""
     pyplot = _pyplot()
     rows = [(row, colour) for row, colour in zip(summary.rows, COLOURS) if row.gap is not None]
     figure, axes = pyplot.subplots(figsize=(8, 0.9 + 0.42 * max(1, len(rows))))

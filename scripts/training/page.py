@@ -92,8 +92,8 @@ cluster say nothing about GPUs and are not shown.</p>
 {_list(of_study(summary))}
 <h2>At the end</h2>
 {_table(summary)}
-<p>Loss in nats a character on text that was not trained on, of the weights that all ranks gathered, mean over the seeds. Spread:
-standard deviation of the gap over the seeds. KB: thousand bytes of all ranks together, everything counted (also the first,
+<p>Loss in nats a character on text that was not trained on, of the weights that all ranks gathered, mean over the seeds. ±: what noise
+alone does to a mean gap, in 99 of 100 studies. Spread: standard deviation of the gap over the seeds. KB: thousand bytes of all ranks together, everything counted (also the first,
 native calls and the agreement between ranks).</p>
 {curves.gaps(summary)}
 <h2>On the way</h2>

@@ -41,9 +41,10 @@ def _of_noise(summary: Summary) -> str:
         return f"{seeds} seed{'s' if seeds > 1 else ''}: gaps are shown, but their noise is not known."
     plain = summary.row(PLAIN).losses
     return (
-        f"Noise: the gaps of a compressed scheme vary by {summary.noise.deviation:.4f} from seed to seed (standard deviation, "
-        f"pooled over the schemes); “±” is half of the 99 % interval that follows for a mean over {seeds} seeds. Plain training "
-        f"itself ends between {min(plain):.4f} and {max(plain):.4f}, depending on the seed."
+        f"Noise: from seed to seed the gaps of a compressed scheme vary by {summary.noise.deviation:.4f} (standard deviation, "
+        f"pooled over the schemes that are not known to lose). “±” is what such noise alone moves a mean over {seeds} seeds by, "
+        f"at most, in 99 of 100 studies; smaller effects would not be seen. Plain training itself ends between {min(plain):.4f} "
+        f"and {max(plain):.4f}, depending on the seed."
     )
 
 

@@ -74,7 +74,8 @@ def summarize(all_results: list[Result]) -> Summary:
         if tuple(sorted(found)) != seeds:
             raise Problem(f"{name} has runs of the seeds {sorted(found)}, plain of {list(seeds)}: make the missing ones")
     losses = {name: [final_loss(found[seed]) for seed in seeds] for name, found in results.items()}
-    noise = pooled([gap(losses[name], losses[PLAIN]) for name in losses if by_name(name).preloaded])
+    noisy = [name for name in losses if by_name(name).preloaded and not by_name(name).known_to_lose]
+    noise = pooled([gap(losses[name], losses[PLAIN]) for name in noisy])
     rows = tuple(_row(scheme, seeds, results, losses, noise) for scheme in SCHEMES if scheme.name in results)
     return Summary(seeds, results[PLAIN][seeds[0]]["steps"], rows, noise, results)
 

@@ -152,6 +152,17 @@ class Runs(unittest.TestCase):
         self.assertGreaterEqual(len(FULL.seeds), 3)
 
 
+class Documents(unittest.TestCase):
+    def test_show_the_numbers_of_the_study_that_is_kept_beside_them(self) -> None:
+        record = json.loads((SOURCE / "docs" / "training" / "results.json").read_text())
+        summary = summarize(record["results"])
+        page = (SOURCE / "docs" / "training.md").read_text()
+        self.assertIn(tables.as_markdown(summary, of_study(summary)), page)
+        self.assertIn(record["command"], page)
+        self.assertGreaterEqual(len(summary.seeds), 3)
+        self.assertEqual({row.scheme.name for row in summary.rows}, {scheme.name for scheme in SCHEMES})
+
+
 class Command(unittest.TestCase):
     def said(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
