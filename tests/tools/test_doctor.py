@@ -12,7 +12,7 @@ import time
 import unittest
 
 import support
-from fixtures import HIDDEN, MAIN, NCCL, USER, Fixtures, elf_header
+from fixtures import HIDDEN, MAIN, NCCL, STAND_INS, USER, Fixtures, elf_header
 from support import sdp4bit
 
 LIBRARY, COMPILER = support.take_arguments(2)
@@ -84,6 +84,12 @@ class Files(DoctorCase):
 
     def test_a_program_that_opens_nccl_itself(self):
         self.assert_fails(doctor(FIXTURES.opener()), "dlopen and dlsym")
+
+    def test_stand_ins_that_look_nccl_up_are_not_taken_for_nccl(self):
+        path = FIXTURES.build("libxla.so", STAND_INS, "-shared", "-ldl")
+        self.assert_fails(doctor(path), "dlopen and dlsym")
+        subprocess.run(["strip", path], check=True)
+        self.assert_fails(doctor(path), "dlopen and dlsym")
 
     def test_a_program_without_nccl(self):
         self.assert_fails(doctor(shutil.which("true")), "nothing to do with NCCL")

@@ -168,7 +168,8 @@ def run(arguments: argparse.Namespace) -> int:
     check_preloads(os.environ, library, loader, diagnosis)
     check_switches(os.environ, wrong, diagnosis)
     check_glibc(str(library), diagnosis)
-    check_driver(facts, ask_driver(), kernel_module_version(), diagnosis)
+    driver = ask_driver() if loader.find("libcuda.so.1") else None
+    check_driver(facts, driver, kernel_module_version(), diagnosis)
     check_limits(diagnosis)
     verdict = say_verdict(diagnosis, library, bool(target or arguments.command))
     print(as_json(diagnosis, verdict, library, taken) if arguments.json else as_text(diagnosis, verdict))

@@ -13,7 +13,7 @@ _WHY_NOT = {
     BOUND: ("has NCCL inside and its calls were bound when it was linked (-Bsymbolic, or a program's own): they cannot be "
             "taken", _NOBODY),
     HIDDEN: ("has NCCL inside with hidden symbols: its calls cannot be taken, neither by preloading nor as a plugin", _NOBODY),
-    OPENS: ("opens libnccl.so itself (dlopen and dlsym), so its calls go past whatever is preloaded, and past the plugin",
+    OPENS: ("looks NCCL's functions up itself (dlopen and dlsym), so its calls go past whatever is preloaded, and past the plugin",
             "its own calls stay native; frameworks that are linked to NCCL (PyTorch) are not touched by this"),
 }
 

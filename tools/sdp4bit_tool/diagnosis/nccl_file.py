@@ -74,12 +74,15 @@ def _role(path: str, elf: ElfFile, deep: bool) -> Role:
         if elf.is_symbolic or not called:
             return Role(path, BOUND, functions)
         return Role(path, STATIC, tuple(name for name in TAKEN if name in called), _PROOF in defined)
-    if any(symbol.is_defined for symbol in elf.all_symbols({*TAKEN})):
-        return Role(path, HIDDEN)
-    if deep and _banner(elf) is not None:
-        return Role(path, HIDDEN)
-    if deep and not any(name.startswith("libnccl.so") for name in elf.needed) and elf.find_bytes(b"libnccl.so") >= 0:
-        return Role(path, OPENS)
+    # An NCCL inside says its version in a text. Functions of its names without that are stand-ins that look the real
+    # ones up, as XLA's; who does so has their names as texts.
+    has_names = any(symbol.is_defined for symbol in elf.all_symbols({*TAKEN}))
+    if has_names or deep:
+        if _banner(elf) is not None:
+            return Role(path, HIDDEN)
+        opens = any(elf.find_bytes(text) >= 0 for text in (b"libnccl.so", b"\0ncclAllGather\0"))
+        if has_names or (opens and not any(name.startswith("libnccl.so") for name in elf.needed)):
+            return Role(path, OPENS)
     return Role(path, NOTHING)
 
 
