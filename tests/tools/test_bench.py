@@ -19,9 +19,10 @@ from sdp4bit_tool import bench_results  # noqa: E402
 from sdp4bit_tool.bench_output import engaged_version, parse_output  # noqa: E402
 from sdp4bit_tool.bench_programs import Programs, Run, Sweep, environment_of, make_runs  # noqa: E402
 
-COLLECTIVES_LINE = ('{"collective": "reduce_scatter", "size": 4194304, "count": 524288, "type": "bfloat16", "redop": "sum", "in_place": false, '
+EMULATED_LINE = ('{"collective": "reduce_scatter", "size": 4194304, "count": 524288, "type": "bfloat16", "redop": "sum", "in_place": false, '
                     '"time_us": 100.0, "algbw_gbps": 41.9, "busbw_gbps": 31.4, "bytes_in_node": 540737.0, "bytes_between_nodes": 139328.0, '
                     '"bits_between_nodes": 4.252, "relative_error": 1.17e-01, "maximum_error": null, "ranks_agree": null}')
+COLLECTIVES_LINE = EMULATED_LINE.replace("540737.0", "null").replace("139328.0", "null")  # NVIDIA's NCCL counts no bytes
 NCCL_TESTS = """# nThread 1 nGpus 1 minBytes 4194304 maxBytes 8388608 step: 2(factor) warmup iters: 20 iters: 20 agg iters: 1 validation: 0
 #  Rank  0 Group  0 Pid  1 on node0 device  0 [0x00] NVIDIA H100
 #                                                              out-of-place                       in-place
@@ -42,7 +43,7 @@ def rows(*times):
 
 class Output(unittest.TestCase):
     def test_collectives_are_read(self):
-        (row,) = parse_output(f"{WORKS}\n[1,0]<stdout>: {COLLECTIVES_LINE}\nnoise {{}}\n", "sdp4bit", 2)
+        (row,) = parse_output(f"{WORKS}\n[1,0]<stdout>: {EMULATED_LINE}\nnoise {{}}\n", "sdp4bit", 2)
         self.assertEqual((row.bytes, row.type, row.variant, row.repeat, row.busbw, row.bytes_between_nodes, row.relative_error),
                          (4 << 20, "bfloat16", "sdp4bit", 2, 31.4, 139328.0, 0.117))
 
@@ -127,7 +128,7 @@ class Command(unittest.TestCase):
         program = self.program("collectives", "true")
         variables = {"SDP4BIT_COMMS": "spans-nodes,ranks>=8", "LD_PRELOAD": ""}
         for launcher, start in (("mpirun", "mpirun -np 16 --map-by ppr:8:node -x"), ("srun", "srun --nodes=2 --ntasks-per-node=8 env"),
-                                ("torchrun", "env 'SDP4BIT_COMMS=spans-nodes,ranks>=8' torchrun --nnodes=2 --nproc-per-node=8")):
+                                ("torchrun", "env 'SDP4BIT_COMMS=spans-nodes,ranks>=8' torchrun --nnodes=2 --nproc_per_node=8")):
             with self.subTest(launcher), mock.patch.dict(os.environ, variables):
                 result = self.bench("--program", program, "--print", launcher, "--repeats", "1", "--shared", "/shared")
                 self.assertEqual(result.returncode, 0, result.stderr)
@@ -157,6 +158,16 @@ class Command(unittest.TestCase):
         self.assertIn("ReduceScatter of 4M bfloat16: 2.50 times as fast", page.stdout)
         (self.folder / "bench-sdp4bit-0-reduce_scatter-1.txt").write_text(COLLECTIVES_LINE)
         self.assertIn("did not say that it works", self.bench("--read", str(self.folder)).stderr)
+
+    def test_who_has_bytes_was_emulated(self):
+        for number, variant in enumerate(("native", "sdp4bit")):
+            (self.folder / f"bench-{variant}-0-reduce_scatter-{number}.txt").write_text(WORKS + "\n" + EMULATED_LINE)
+        self.assertIn("times are not", self.bench("--read", str(self.folder)).stdout)
+
+    def test_sizes_that_stay_native_are_named(self):
+        with mock.patch.dict(os.environ, {"SDP4BIT_MIN_BYTES": "8M"}):
+            result = self.bench("--program", self.program("collectives", "true"), "--print", "srun")
+        self.assertIn("below SDP4BIT_MIN_BYTES=8M stay native", result.stderr)
 
     def test_a_launcher_is_run_and_read(self):
         program = self.program("collectives", f"echo '{WORKS}'; echo '{COLLECTIVES_LINE}'")

@@ -1,11 +1,15 @@
 """`sdp4bit bench --emulated`, as a user runs it: real bytes, labelled times, and a result that `report` takes."""
 
 import json
+import os
 import pathlib
+import subprocess
 import tempfile
 import unittest
 
 import support
+
+LIBRARY, PROGRAM = support.take_arguments(2)
 
 
 class Emulated(unittest.TestCase):
@@ -27,6 +31,36 @@ class Emulated(unittest.TestCase):
             page = support.sdp4bit("report", output, "-o", str(pathlib.Path(folder) / "page.html"))
             self.assertEqual(page.returncode, 0, page.stderr)
             self.assertIn("times are not: this was the emulated cluster", page.stdout)
+
+
+# Starts four tasks, two for each of two nodes, on this machine.
+SRUN = """#!/bin/bash
+while [[ $1 == --* ]]; do shift; done
+for rank in 0 1 2 3; do
+  SLURM_PROCID=$rank SLURM_NTASKS=4 SLURM_LOCALID=$rank NCCL_HOSTID=node$((rank / 2)) SANDBOX_DEVICES=4 "$@" & tasks+=($!)
+done
+for task in "${tasks[@]}"; do wait "$task" || code=1; done
+exit ${code:-0}
+"""
+
+
+class Printed(unittest.TestCase):
+    def test_lines_run_as_they_are_printed(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "srun").write_text(SRUN)
+            (folder / "srun").chmod(0o755)
+            (folder / "sdp4bit").symlink_to(pathlib.Path(support.TOOL).resolve())
+            variables = {"SDP4BIT_MIN_BYTES": "0", "PATH": f"{folder}:{os.environ['PATH']}"}
+            printed = support.sdp4bit("bench", "--program", PROGRAM, "--library", LIBRARY, "--nodes", "2", "--gpus", "2", "--begin", "64K", "--end", "64K",
+                                      "--repeats", "1", "--iterations", "2", "--collectives", "reduce_scatter", "--print", "srun", variables=variables,
+                                      folder=name)
+            self.assertEqual((printed.returncode, printed.stderr), (0, ""))
+            done = subprocess.run(["bash", "-e"], input=printed.stdout, env={**support.clean_environment(), **variables}, cwd=name, capture_output=True,
+                                  text=True, timeout=200, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("16.4 kB     4.42 kB", done.stdout)
+            self.assertTrue(json.loads((folder / "bench.json").read_text())["emulated"])
 
 
 if __name__ == "__main__":

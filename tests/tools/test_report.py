@@ -3,6 +3,7 @@
 import html.parser
 import json
 import pathlib
+import random
 import re
 import sys
 import tempfile
@@ -12,7 +13,7 @@ import statistics_data as data
 import support
 
 sys.path.insert(0, str(pathlib.Path(support.TOOL).resolve().parent))
-from sdp4bit_tool import svg_plots  # noqa: E402
+from sdp4bit_tool import report, stats_files, svg_plots  # noqa: E402
 
 VOID = {"meta", "br", "path", "use", "rect", "line"}
 
@@ -203,6 +204,43 @@ class Report(unittest.TestCase):
         self.assertEqual(page.svgs, 0)
         self.assertIn("install python3-matplotlib", text)
         self.assertIn("install python3-matplotlib", result.stderr)
+
+    def test_names_may_be_formulas_or_no_text_at_all(self):
+        own = [data.communicator(i, name, gradients=data.function({"compressed": 9}), sampled_error=data.sampled([0.1]))
+               for i, name in enumerate(("$\\frac$", "cost: 5$", "\udc80\u0000"))]
+        data.write(self.folder, [data.process(0, 4, own, sampled_error=data.sampled([0.1]))])
+        result = support.sdp4bit("report", self.folder, "-o", str(pathlib.Path(self.folder) / "page.html"), variables={"PYTHONIOENCODING": "latin-1"})
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("$\\frac$", (pathlib.Path(self.folder) / "page.html").read_text(encoding="utf-8"))
+
+    def test_a_file_that_is_changed_anywhere_is_used_or_named(self):
+        chance = random.Random(7)
+        junk = [None, True, -1, 2**70, 0.5, float("inf"), "", "x", [], {}, [1], {"a": 1}]
+
+        def places(value, path=()):
+            yield path
+            for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+                yield from places(value[key], (*path, key))
+
+        whole = data.process(0, 4, [data.communicator(sampled_error=data.sampled([0.1, 0.2]), classes=[data.gather_class()])])
+        for _ in range(150):
+            changed = json.loads(json.dumps(whole))
+            *way, last = chance.choice([path for path in places(changed) if path])
+            inner = changed
+            for key in way:
+                inner = inner[key]
+            inner[last] = chance.choice(junk)
+            with self.subTest(path=(*way, last), value=inner[last]):
+                try:
+                    process = stats_files.parse_process("file", changed)
+                except stats_files.BadFile as error:
+                    self.assertGreater(len(str(error)), 10)
+                    continue
+                before, svg_plots.AVAILABLE = svg_plots.AVAILABLE, False
+                try:
+                    report.make_page([process], [], [], "title", 0)
+                finally:
+                    svg_plots.AVAILABLE = before
 
     def test_processes_without_ranks_are_shown_by_their_ids(self):
         _, text, _ = self.report(*[data.process(rank, job_rank=-1, job_ranks=-1) for rank in range(2)])

@@ -17,7 +17,7 @@ import shlex
 import subprocess
 import sys
 import time
-from typing import List, Sequence
+from typing import List, Optional, Sequence
 
 from . import units
 from .bench_output import engaged_version, parse_output
@@ -127,7 +127,7 @@ def read_outputs(folder: str, sweep: Sweep) -> Results:
         rows = parse_output(text, named[1], int(named[2]), named[3])
         if not rows:
             print(f"sdp4bit: {path}: no measurement in it; the run failed?", file=sys.stderr)
-        results.rows += rows
+        results.add(rows)
         if named[1] == "sdp4bit":
             texts[path.name] = engaged_version(text)
     if not results.rows:
@@ -141,6 +141,18 @@ def _warn_if_native(names: Sequence[str]) -> None:
     if names:
         print(f"sdp4bit: the library did not say that it works in {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}: these numbers are "
               "NCCL's own. Sizes below SDP4BIT_MIN_BYTES, one node, or `sdp4bit doctor`", file=sys.stderr)
+
+
+def _say_what_stays_native(sweep: Sweep) -> None:
+    """Sizes that the library leaves to NCCL by their size are no comparison."""
+    text = os.environ.get("SDP4BIT_MIN_BYTES", "1M")
+    try:
+        least = units.parse_bytes(text)
+    except ValueError:
+        return  # the library says so itself
+    if sweep.begin < least:
+        print(f"sdp4bit: sizes below SDP4BIT_MIN_BYTES={text} stay native with the library, too; to measure them export SDP4BIT_MIN_BYTES=0",
+              file=sys.stderr)
 
 
 def _end_of(text: str) -> str:
@@ -165,7 +177,7 @@ def measure(runs: Sequence[Run], commands: Sequence[List[str]], results: Results
         rows = parse_output(done.stdout, run.variant, run.repeat, run.collective)
         if done.returncode != 0 or not rows:
             raise UserError(f"{run.name} failed (exit code {done.returncode}): {_end_of(done.stdout)}. Its line: {shell_line(words)}", code=1)
-        results.rows += rows
+        results.add(rows)
         if run.variant == "sdp4bit":
             version = engaged_version(done.stdout)
             results.version = results.version or version or ""
@@ -186,21 +198,26 @@ def _commands(arguments: argparse.Namespace, sweep: Sweep, programs: Programs, r
     raise UserError("nccl-tests on several ranks needs a launcher: give --launch mpirun or srun, or --print to see the lines")
 
 
-def _line(pair: Pair, emulated: bool) -> str:
+def _bytes(value: Optional[float]) -> str:
+    return "-" if value is None else show_bytes(value)
+
+
+def _line(pair: Pair, results: Results) -> str:
     native, ours = pair.native, pair.sdp4bit
-    speed = f"{native.busbw:10.2f} {ours.busbw:10.2f} {pair.speedup:8.2f} ({pair.speedup_low:.2f} to {pair.speedup_high:.2f})" if not emulated else ""
-    sent = "".join(f"{show_bytes(each.bytes_between_nodes) if each.bytes_between_nodes is not None else '-':>12}" for each in (native, ours))
-    error = f"{ours.relative_error:10.2e}" if ours.relative_error is not None else f"{'-':>10}"
-    return f"{native.collective:15}{show_size(native.bytes):>8} {native.type:9}{native.redop:5}{sent}{error}  {speed}".rstrip()
+    text = f"{native.collective:15}{show_size(native.bytes):>8} {native.type:9}{native.redop:5}"
+    if results.emulated:
+        text += "".join(f"{_bytes(results.bytes_of(each)):>12}" for each in (native, ours))
+    else:
+        text += f"{native.busbw:12.2f}{ours.busbw:12.2f}{pair.speedup:10.2f} {f'({pair.speedup_low:.2f} to {pair.speedup_high:.2f})':16}"
+    return text + (f"{ours.relative_error:11.2e}" if ours.relative_error is not None else f"{'-':>11}")
 
 
 def table(results: Results) -> List[str]:
-    """For a terminal."""
-    head = f"{'':15}{'size':>8} {'type':9}{'op':5}{'native':>12}{'sdp4bit':>12}{'error':>10}"
-    if not results.emulated:
-        head += f"  {'native':>10} {'sdp4bit':>10} {'speed-up':>8} (range)"
-    above = f"{'':37}{'between nodes, of a rank':>24}" + ("" if results.emulated else f"{'':12}{'bus bandwidth, GB/s':>21}")
-    return [results.label, "", above.rstrip(), head, *(_line(pair, results.emulated) for pair in pairs(results.rows))]
+    """For a terminal: times where there are any, else bytes."""
+    above = f"{'':37}{results.bytes_where + ', of a rank' if results.emulated else 'bus bandwidth, GB/s':>24}"
+    head = f"{'':15}{'size':>8} {'type':9}{'op':5}{'native':>12}{'sdp4bit':>12}"
+    head += f"{'error':>11}" if results.emulated else f"{'speed-up':>10} {'(range)':16}{'error':>11}"
+    return [results.label, "", above, head, *(_line(pair, results) for pair in pairs(results.rows))]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -210,6 +227,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         programs = emulated_programs() if arguments.emulated else \
             find_programs(sweep.collectives, find_library(arguments.library), arguments.program, arguments.nccl_tests)
+        _say_what_stays_native(sweep)
         if arguments.printed:
             print_lines(sweep, programs, arguments.printed, arguments.shared)
             return 0

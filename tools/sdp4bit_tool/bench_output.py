@@ -14,8 +14,8 @@ _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 # size count type redop root, then twice: time algbw busbw #wrong; out of place, then in place.
 _TABLE_ROW = re.compile(rf"^\s*(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(-?\d+)\s+({_NUMBER})\s+({_NUMBER})\s+({_NUMBER})\s+(?:\d+|N/A)\s+"
                         rf"({_NUMBER})\s+({_NUMBER})\s+({_NUMBER})\s+(?:\d+|N/A)\s*$")
-# srun -l and mpirun --tag-output write the rank in front of a line.
-_TAG = re.compile(r"^(?:\[\d+,\d+\]<\w+>:\s*|\s*\d+:\s)")
+# mpirun --tag-output, torchrun --tee and srun -l write the rank in front of a line.
+_TAG = re.compile(r"^(?:\[\d+,\d+\]<\w+>:\s*|\[\w+\]:|\s*\d+:\s)")
 
 
 def engaged_version(text: str) -> Optional[str]:

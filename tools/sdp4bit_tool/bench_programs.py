@@ -187,8 +187,9 @@ def launched(run: Run, sweep: Sweep, launcher: str, id_file: str, kept: Dict[str
     inner = ["env", *(f"{name}={value}" for name, value in variables.items())] if variables else []
     if launcher == "srun":
         return ["srun", f"--nodes={sweep.nodes}", f"--ntasks-per-node={sweep.gpus}", *sweep.launcher_words, *inner, *words]
-    return [*inner, "torchrun", f"--nnodes={sweep.nodes}", f"--nproc-per-node={sweep.gpus}", "--rdzv-backend=c10d",
-            f"--rdzv-endpoint={endpoint}", f"--rdzv-id={pathlib.Path(id_file).name or 'sdp4bit'}", *sweep.launcher_words, "--no-python", *words]
+    # With underscores: torch 1 knows no others, torch 2 both.
+    return [*inner, "torchrun", f"--nnodes={sweep.nodes}", f"--nproc_per_node={sweep.gpus}", "--rdzv_backend=c10d",
+            f"--rdzv_endpoint={endpoint}", f"--rdzv_id={pathlib.Path(id_file).name or 'sdp4bit'}", *sweep.launcher_words, "--no_python", *words]
 
 
 def shell_line(words: List[str]) -> str:

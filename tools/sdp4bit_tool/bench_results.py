@@ -50,9 +50,18 @@ class Results:
     started: int = 0
     rows: List[Row] = field(default_factory=list)
 
+    def add(self, rows: List[Row]) -> None:
+        """Only the emulated cluster's NCCL counts the bytes of a call: who has them was not measured on GPUs."""
+        self.rows += rows
+        self.emulated = self.emulated or any(row.bytes_between_nodes is not None for row in rows)
+
     @property
-    def ranks(self) -> int:
-        return self.nodes * self.gpus
+    def bytes_where(self) -> str:
+        """Of which links the bytes are worth showing."""
+        return "between nodes" if self.nodes > 1 else "in the node"
+
+    def bytes_of(self, summary: "Summary") -> Optional[float]:
+        return summary.bytes_between_nodes if self.nodes > 1 else summary.bytes_in_node
 
     @property
     def label(self) -> str:

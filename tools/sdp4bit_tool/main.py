@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from dataclasses import dataclass
@@ -91,6 +92,9 @@ def start(words: Sequence[str]) -> int:
 
 def main(words: Sequence[str]) -> int:
     """The exit code: 2 for what the user can repair, as UserError says; the command's own otherwise."""
+    for stream in (sys.stdout, sys.stderr):  # names of files and communicators may be what no terminal shows
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         code = start(list(words))
         sys.stdout.flush()

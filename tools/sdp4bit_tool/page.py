@@ -74,7 +74,8 @@ def code(text: object) -> Markup:
 
 
 def paragraph(text: object, kind: str = "") -> str:
-    return f'<p{f""" class="{kind}" """.rstrip() if kind else ""}>{as_markup(text)}</p>'
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<p{attribute}>{as_markup(text)}</p>"
 
 
 def tiles(items: Iterable[Sequence[object]]) -> str:

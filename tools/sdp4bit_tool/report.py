@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     text, verdict = make_page(processes, benches, bad, arguments.title, time.time())
     target = pathlib.Path(arguments.output)
     try:
-        target.write_text(text, encoding="utf-8")
+        target.write_bytes(text.encode("utf-8", errors="replace"))
     except OSError as error:
         raise UserError(f"{target} cannot be written: {error.strerror}; give another -o") from None
     for path, reason in bad:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
 
 from .job import Group, Job, mean_error, outliers
@@ -85,9 +86,10 @@ def _completeness(job: Job, jobs: Sequence[Job]) -> List[Finding]:
     expected = job.ranks_expected
     ranks = {process.job_rank for process in job.processes if process.job_rank >= 0}
     if expected and len(ranks) < expected:
-        missing = [f"{rank}" for rank in range(expected) if rank not in ranks]
+        first = [str(rank) for rank in itertools.islice((rank for rank in itertools.count() if rank not in ranks), min(6, expected - len(ranks)))]
+        more = expected - len(ranks) - len(first)
         found.append(Finding("warning", f"Files of {len(ranks)} of the job's {expected} ranks were given; sums are of these. "
-                             f"Missing: {_ranks(missing)}."))
+                             f"Missing: {', '.join(first)}" + (f" and {more} more." if more else ".")))
     if len(job.processes) > 1 and not ranks:
         found.append(Finding("plain", "No launcher told the processes their ranks (RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID, ...): they are shown by "
                              "their ids, and files of several runs cannot be told apart."))

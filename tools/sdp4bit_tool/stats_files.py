@@ -106,6 +106,11 @@ class Process:
         return f"process {self.process}" + (f" on {self.host}" if self.host else "")
 
 
+def _printable(text: str) -> str:
+    """Without what no page can hold: lone surrogates and control characters."""
+    return "".join(each if each.isprintable() or each.isspace() and each >= " " else "?" for each in text.encode("utf-8", "replace").decode())
+
+
 class _Reader:
     """One JSON object, whose fields are asked for by type; a field that is not there has a default."""
 
@@ -135,7 +140,7 @@ class _Reader:
         value = self.value.get(key, "")
         if not isinstance(value, str):
             raise BadFile(f"{self._name(key)} is {json.dumps(value)[:40]}, not a text")
-        return value
+        return _printable(value)
 
     def object(self, key: str) -> "_Reader":
         return _Reader(self.value.get(key, {}), self._name(key))

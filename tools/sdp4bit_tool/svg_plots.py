@@ -10,6 +10,7 @@ import importlib.util
 import io
 import itertools
 import re
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
@@ -51,7 +52,8 @@ def plot(title: str, description: str, height: float = 3.2, width: float = 5.6, 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    with matplotlib.rc_context(_settings()):
+    with matplotlib.rc_context(_settings()), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of characters that its font lacks; the page's font has them
         figure, axes = pyplot.subplots(figsize=(width, height))
         axes.set_title(title)
         drawn = Plot(figure, axes)
@@ -130,8 +132,8 @@ class Curve:
 
 
 def short(text: str, length: int = 38) -> str:
-    """A label that leaves room for the bars."""
-    return text if len(text) <= length else text[: length - 1] + "…"
+    """A label that leaves room for the bars, and is no formula to matplotlib."""
+    return (text if len(text) <= length else text[: length - 1] + "…").replace("$", r"\$")
 
 
 def stacked_bars(title: str, description: str, labels: Sequence[str], series: Sequence[Tuple[str, str, Sequence[float]]],
