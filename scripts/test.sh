@@ -44,7 +44,7 @@ while (($#)); do
 done
 
 export PLOTS_REQUIRED=1  # tests draw the tool's plots and show its pages in a browser
-export TEST_TOOLS_REQUIRED=1  # they compile for another processor, and run that
+export TEST_TOOLS_REQUIRED=1  # they compile for another processor, run that, and make packages
 set_up_tools
 set_up_python torch matplotlib
 build "$preset"

@@ -30,6 +30,12 @@ missing_packages() {
   if [[ ${TEST_TOOLS_REQUIRED:-0} == 1 ]]; then  # without them the tests that need them are skipped
     command -v aarch64-linux-gnu-g++ >/dev/null || echo g++-aarch64-linux-gnu
     command -v qemu-aarch64 >/dev/null || command -v qemu-aarch64-static >/dev/null || echo qemu-user
+    command -v pkg-config >/dev/null || echo pkg-config
+    if command -v dpkg >/dev/null; then
+      command -v dpkg-shlibdeps >/dev/null || echo dpkg-dev
+      command -v file >/dev/null || echo file
+      [[ $(id -u) == 0 ]] || command -v fakeroot >/dev/null || echo fakeroot
+    fi
   fi
   if [[ ${CHECK_FORMAT_REQUIRED:-0} == 1 ]]; then command -v clang-format-14 >/dev/null || echo clang-format-14; fi
   if ! find_nvcc || ! find_nccl "$(beside "$found_nvcc")" >/dev/null; then
