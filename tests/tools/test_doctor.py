@@ -143,6 +143,7 @@ class Interpreters(DoctorCase):
         wheel.mkdir(parents=True)
         shutil.copy(FIXTURES.nccl, wheel)
         self.assert_works(doctor(sys.executable, PYTHONPATH=path), "it has PyTorch", "nvidia/nccl/lib/libnccl.so.2")
+        self.assert_works(doctor(PYTHONPATH=path, PATH=f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"), "it has PyTorch")
         script = FIXTURES.folder / "torchrun"
         script.write_text(f"#!{sys.executable}\n", encoding="utf-8")
         self.assert_works(doctor(str(script), PYTHONPATH=path), "is a script for Python")
@@ -192,7 +193,7 @@ class Commands(DoctorCase):
         self.assert_fails(doctor("--", sys.executable, "-c", f"import ctypes; ctypes.CDLL('{FIXTURES.nccl}')"), "loads")
 
     def test_a_command_without_nccl(self):
-        self.assert_fails(doctor("--", "true"), "nothing to do with NCCL")
+        self.assert_fails(doctor("--", "true"), "no process of the command loaded an NCCL")
 
     def test_what_drops_the_environment_is_not_even_run(self):
         for command in (("env", "-i", "true"), ("ssh", "nowhere", "true")):

@@ -184,6 +184,11 @@ class Summary(unittest.TestCase):
         self.assertNotIn("doctor", result.stderr)
         self.assertNotIn("warning:", result.stderr)
 
+    def test_all_processes_of_the_machine_are_added_up(self):
+        result = run(*TAKEN, "--", "sh", "-c", f"{PROGRAM} preloaded & {PROGRAM} preloaded; wait", variables=CLUSTER)
+        self.assertIn("2 processes on ", result.stderr)
+        self.assertIn("120 of 208 calls compressed", result.stderr)
+
     def test_nothing_is_left_behind(self):
         with tempfile.TemporaryDirectory() as folder:
             run(*TAKEN, "--", PROGRAM, "preloaded", variables={**CLUSTER, "TMPDIR": folder})

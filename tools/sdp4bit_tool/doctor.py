@@ -1,6 +1,6 @@
 """Tells whether preloading will work for a program, and what to do where it will not.
 
-  sdp4bit doctor                                the machine and the environment
+  sdp4bit doctor                                the machine, the environment, and the Python in PATH
   sdp4bit doctor torch/lib/libtorch_cuda.so     and a file: a library, a program, a script, a Python interpreter
   sdp4bit doctor -- python -c 'import torch'    and a command, which is run with the library preloaded and watched
 
@@ -24,6 +24,7 @@ from .diagnosis.finding import FAIL, NOTE, OK, WARN, Diagnosis
 from .diagnosis.loader import Loader, is_system_path
 from .diagnosis.machine import ask_driver, check_driver, check_glibc, check_limits, kernel_module_version
 from .diagnosis.nccl_file import IS_NCCL, role_of
+from .diagnosis.python_files import default_interpreter
 from .diagnosis.target import TargetReader, locate
 from .diagnosis.variables import check_plugins, check_preloads, check_switches
 from .diagnosis.watched_run import Watched, watch
@@ -119,7 +120,7 @@ def look_at_command(command: Sequence[str], library: pathlib.Path, oldest: int, 
         version = add_nccl(path, oldest, diagnosis)
     add_bindings(sorted(seen.bindings), str(library), roles, diagnosis)
     add_roles(list(roles.values()), diagnosis, is_watched=True)
-    add_outcome(diagnosis, "the command", nccls)
+    add_outcome(diagnosis, "the command", nccls, is_watched=True)
     return version
 
 
@@ -149,7 +150,7 @@ def as_json(diagnosis: Diagnosis, verdict: str, library: pathlib.Path, taken: Di
 
 
 def run(arguments: argparse.Namespace) -> int:
-    target = locate(arguments.program) if arguments.program else None
+    target = locate(arguments.program) if arguments.program else None if arguments.command else default_interpreter()
     library = find_library(arguments.library)
     diagnosis = Diagnosis()
     facts, wrong = look_at_library(library, diagnosis)

@@ -95,13 +95,16 @@ def add_bindings(bindings: Sequence[Tuple[str, str, str]], library: str, roles: 
         diagnosis.reaches = False
 
 
-def add_outcome(diagnosis: Diagnosis, what: str, nccls: Sequence[str]) -> None:
+def add_outcome(diagnosis: Diagnosis, what: str, nccls: Sequence[str], is_watched: bool = False) -> None:
     """The failure where nobody's calls lead to the library and no other finding has said why."""
     if diagnosis.reaches or diagnosis.failures:
         return
     if nccls:
         diagnosis.add(FAIL, "calls", f"{what} loads {listed(list(nccls))}, but no ReduceScatter or AllGather of anybody leads to the "
                       "library", "see the lines above; a program that opens NCCL itself cannot be served")
+    elif is_watched:
+        diagnosis.add(FAIL, "calls", "no process of the command loaded an NCCL, or anything that calls one",
+                      "have it import or start what uses NCCL; a PyTorch that is built without CUDA has none")
     else:
         diagnosis.add(FAIL, "calls", f"{what} has nothing to do with NCCL, as far as can be seen",
                       "name what calls NCCL (libtorch_cuda.so, a program), or run what loads it: sdp4bit doctor -- python -c "

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass
 from typing import List, Optional, Sequence
@@ -76,6 +77,16 @@ def find_frameworks(folders: Sequence[str]) -> List[Framework]:
                 found.append(Framework(name, [], is_cpu_only=True))
                 break
     return found
+
+
+def default_interpreter() -> Optional[str]:
+    """The first Python of PATH, an active virtual environment's say, if it has a framework that calls NCCL."""
+    for name in ("python", "python3"):
+        path = shutil.which(name)
+        interpreter = ask(path) if path else None
+        if path and interpreter and any(each.files for each in find_frameworks(interpreter.folders)):
+            return path
+    return None
 
 
 def find_wheel(folders: Sequence[str]) -> Optional[str]:
