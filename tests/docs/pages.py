@@ -62,6 +62,11 @@ class Page:
             found.append((without_code.count("\n", 0, match.start()) + 1, match[1] or match[2]))
         return found
 
+    def texts(self) -> list[tuple[int, str]]:
+        """(line, text) of everything but blocks of source code, whose names are not a user's."""
+        blocks = [(block.line + 1, block.text) for block in self.blocks if block.language not in ("c", "cpp", "cmake")]
+        return [(1, self.prose), *blocks]
+
     def anchors(self) -> set[str]:
         """What a link may name behind #: headings as GitHub writes them, and named places."""
         found = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", self.prose))

@@ -1,5 +1,7 @@
 """Variables that the pages name exist, and the values that they are given are ones that the library takes."""
 
+from __future__ import annotations
+
 import re
 import unittest
 
@@ -22,31 +24,36 @@ class Variables(unittest.TestCase):
         self.assertTrue(built.accepts("SDP4BIT_ENABLE", "0"))
         self.assertFalse(built.accepts("SDP4BIT_ENABLE", "perhaps"))
 
+    def found(self, expression: re.Pattern[str]) -> list[tuple[str, str, re.Match[str]]]:
+        """(place, text, match) of everything that matches, in all pages."""
+        return [
+            (f"{page.path}:{line + text.count(chr(10), 0, match.start())}", text, match)
+            for page in self.pages
+            for line, text in page.texts()
+            for match in expression.finditer(text)
+        ]
+
     def test_every_variable_that_a_page_names_exists(self) -> None:
         known = built.variables() | built.cmake_options()
         wrong = []
-        for page in self.pages:
-            for match in NAME.finditer(page.text):
-                name = match[0].rstrip("_")
-                group = match[0].endswith("_") or page.text[match.end() : match.end() + 2] in ("_*", "*`")
-                if name in known or (group and any(each.startswith(match[0]) for each in known)):
-                    continue
-                wrong.append(f"{page.path}:{page.text.count(chr(10), 0, match.start()) + 1}: {name}")
+        for place, text, match in self.found(NAME):
+            name = match[0].rstrip("_")
+            group = match[0].endswith("_") or text[match.end() : match.end() + 2] in ("_*", "*`")
+            if name not in known and not (group and any(each.startswith(match[0]) for each in known)):
+                wrong.append(f"{place}: {name}")
         self.assertEqual(wrong, [])
 
     def test_every_value_that_a_page_sets_is_accepted(self) -> None:
         wrong, seen = [], 0
-        for page in self.pages:
-            for match in SETTING.finditer(page.text):
-                name = match[1]
-                value = next((group for group in match.groups()[1:] if group is not None), "").rstrip(".,:")
-                value = value.replace("\\>", ">")
-                if name not in built.variables() or PLACEHOLDER.search(value.split(":")[-1]):
-                    continue
-                seen += 1
-                if not built.accepts(name, value):
-                    line = page.text.count("\n", 0, match.start()) + 1
-                    wrong.append(f"{page.path}:{line}: {name}={value} would be refused")
+        for place, _, match in self.found(SETTING):
+            name = match[1]
+            value = next((group for group in match.groups()[1:] if group is not None), "").rstrip(".,:")
+            value = value.replace("\\>", ">")
+            if name not in built.variables() or PLACEHOLDER.search(value.split(":")[-1]):
+                continue
+            seen += 1
+            if not built.accepts(name, value):
+                wrong.append(f"{place}: {name}={value} would be refused")
         self.assertGreater(seen, 20)
         self.assertEqual(wrong, [])
 
