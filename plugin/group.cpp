@@ -221,6 +221,7 @@ ncclResult_t Group::recording(CommState& comm, const Body& body) {
 Reason Group::classify(CommState& comm, const CallFacts& facts) {
   if (depth_ == 0 || epoch_ == 0) epoch_ = next_epoch();
   const bool counts = facts.count > 0 && !facts.capturing && comm.ranks > 1;
+  if (facts.capturing && facts.count > 0 && comm.ranks > 1) comm.check_usable();
   if (counts && comm.group_epoch != epoch_) {
     constexpr std::uint64_t kCallsBeforeReading = 3;
     comm.check_usable();

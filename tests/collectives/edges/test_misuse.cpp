@@ -219,6 +219,36 @@ TEST_CASE("Misuse.ACountThatCannotBeIsNcclsToRefuse") {
   CHECK(failures(outcomes) == "");
 }
 
+/// What this rank sends next is not what its peers expect, in a graph neither.
+TEST_CASE("Misuse.AFailedCommunicatorTakesNoCapturedCall") {
+  // 4 calls and the handshake, connecting and exchange of a send and a receive each: the ninth is of call 5.
+  const auto outcomes =
+      run_cluster({.node_of = even_nodes(2, 1),
+                   .environment = everything_and("SANDBOX_NCCL_FAULT", "fail:rank=0,call=9,code=2")},
+                  [](RankContext& rank) {
+                    const Reduction call(kGradient, rank.rank, rank.ranks);
+                    for (int i = 0; i < 4; ++i) call.issue(rank.comm, rank.stream);
+                    check(cudaStreamSynchronize(rank.stream));
+                    if (rank.rank == 0) {
+                      expect(call.try_on(rank.comm, rank.stream) == ncclSystemError, "the planted failure");
+                      expect(call.try_on(rank.comm, rank.stream) == ncclInternalError, "the next call");
+                      check(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal));
+                      expect(call.try_on(rank.comm, rank.stream) == ncclInternalError, "a captured call");
+                      check(ncclGroupStart());
+                      expect(call.try_on(rank.comm, rank.stream) == ncclInternalError, "and one in a group");
+                      expect(ncclGroupEnd() == ncclInternalError, "whose end says it too");
+                      cudaGraph_t graph = nullptr;
+                      check(cudaStreamEndCapture(rank.stream, &graph));
+                      std::size_t nodes = 0;
+                      check(cudaGraphGetNodes(graph, nullptr, &nodes));
+                      expect(nodes == 0, "nothing was captured");
+                      check(cudaGraphDestroy(graph));
+                    }
+                    check(ncclCommAbort(std::exchange(rank.comm, nullptr)));
+                  });
+  CHECK(failures(outcomes) == "");
+}
+
 TEST_CASE("Misuse.OtherTypesStayNativeAndSayWhy") {
   const auto outcomes =
       run_cluster({.node_of = even_nodes(2, 1), .environment = kEverything}, [](RankContext& rank) {
