@@ -270,6 +270,7 @@ DifferencePlan GatherClass::plan_difference(const AllGatherArgs& args) {
   const ProbeSchedule::Visit visit = visit_probe(args, known, own == OwnSlices::unknown);
   const WeightChunk chunk = shard();
   CallWords* const words = queue_.add(calls_++);
+  comm_.stats->record_bytes.store(pool_.bytes(), std::memory_order_relaxed);
   stats_.calls.fetch_add(1, std::memory_order_relaxed);
   stats_.differences.fetch_add(1, std::memory_order_relaxed);
   return {.comm = &comm_,

@@ -109,11 +109,11 @@ TEST_CASE("BugCase.AheadOfASlowRankTheHostWaitsOnlyForOldCalls", "[B7]") {
     for (int call = 0; call < 30; ++call) {
       check(ncclAllGather(buffer.data() + own(program) * 2, buffer.data(), kCount, ncclBfloat16, rank.comm,
                           rank.stream));
-      if (rank.rank == 1 && std::chrono::steady_clock::now() - start < late / 4) ++ahead;
+      if (rank.rank == 1 && std::chrono::steady_clock::now() - start < late / 2) ++ahead;
     }
     check(cudaStreamSynchronize(rank.stream));
     // A call returns before the other rank's comes, but no more of them than flags are calls old.
-    expect(ahead >= 3 && ahead <= 5, std::to_string(ahead) + " calls ahead");
+    expect(rank.rank == 0 || (ahead >= 3 && ahead <= 5), std::to_string(ahead) + " calls ahead");
     program.check_weights(buffer.data(), kCount, 0, version - 1, 0x1p-12);
   });
 }
@@ -162,19 +162,49 @@ TEST_CASE("BugCase.BuffersAreTouchedInStreamOrderOnly", "[E1][E2]") {
   });
 }
 
+TEST_CASE("BugCase.OwnSlicesAreCopiedInStreamOrder", "[E1][E2]") {
+  // As above, where owners keep their exact values, which are copied out of place.
+  const auto outcomes = run_cluster(
+      {.node_of = even_nodes(2, 2),
+       .environment = {{"SDP4BIT_COMMS", "all"}, {"SDP4BIT_MIN_BYTES", "0"}, {"SDP4BIT_OWN_SHARD", "exact"}}},
+      [](RankContext& rank) {
+        Program program(rank);
+        const DeviceBytes sent(kCount * 2), weights(4 * kCount * 2), kept(4 * kCount * 2);
+        for (int version = 0; version < 14; ++version) {
+          program.store_weights(sent.data(), kCount, 0, version);
+          const Bytes mine = sent.read();
+          check(ncclAllGather(sent.data(), weights.data(), kCount, ncclBfloat16, rank.comm, rank.stream));
+          check(cudaMemsetAsync(sent.data(), 0xff, sent.bytes(), rank.stream));
+          check(cudaMemcpyAsync(kept.data(), weights.data(), kept.bytes(), cudaMemcpyDeviceToDevice,
+                                rank.stream));
+          check(cudaMemsetAsync(weights.data(), 0xff, weights.bytes(), rank.stream));
+          check(cudaStreamSynchronize(rank.stream));
+          const Bytes all = kept.read();
+          const auto first = all.begin() + static_cast<std::ptrdiff_t>(own(program) * 2);
+          expect(Bytes(first, first + kCount * 2) == mine, "the own slice");
+        }
+        expect_equal(calls_of("all_gather").compressed, 3, "weights");
+        rank.result.clear();
+      });
+  CHECK(failures(outcomes) == "");
+}
+
 TEST_CASE("BugCase.MemoryIsConstantAfterTheFirstSteps", "[E3][J5]") {
   (void)run_trace(even_nodes(2, 2), kAll, [](RankContext& rank) {
     Program program(rank);
     const DeviceBytes gradients(4 * kCount * 4), shard(kCount * 4), weights(Bytes(4 * kCount * 2));
     std::size_t free_before = 0, total = 0;
-    for (int version = 0; version < 60; ++version) {
+    std::uint64_t records_before = 0;
+    for (int version = 0; version < 150; ++version) {
       program.store_gradients(gradients.data(), kCount, 0, version);
       program.reduce("gradients", gradients.data(), shard.data(), kCount);
       step(program, weights, 0, version, kDifferenceError);
       std::size_t free = 0;
       check(cudaMemGetInfo(&free, &total));
-      if (version == 12) free_before = free;
-      expect(version <= 12 || free == free_before, "memory of step " + std::to_string(version));
+      const std::uint64_t records = statistics(rank.comm, "all_gather").record_bytes;  // pinned
+      if (version == 12) free_before = free, records_before = records;
+      expect(version <= 12 || (free == free_before && records == records_before),
+             "memory of step " + std::to_string(version));
     }
     const sdp4bitStatistics read = statistics(rank.comm, "all_gather");
     expect_equal(read.workspace_bytes, 64 << 20, "the workspace");

@@ -1,13 +1,18 @@
 // Processes and threads that end at odd moments: the library never keeps them from ending, and works until
 // they do.
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "catch.h"
@@ -55,11 +60,32 @@ std::vector<Outcome> run_to_its_end(const std::function<void(RankContext&)>& bod
                      });
 }
 
-Environment with_files() {
-  const std::string folder = "/tmp/sdp4bit_ends_" + std::to_string(::getpid()) + "_%p";
-  return {
-      {"SDP4BIT_STATS", folder + ".json"}, {"SDP4BIT_METRICS", folder + ".prom"}, {"SDP4BIT_LOG", "info"}};
-}
+/// Where statistics go; gone with the test.
+class Folder {
+ public:
+  Folder() {
+    char name[] = "/tmp/sdp4bit_ends_XXXXXX";
+    expect(::mkdtemp(name) != nullptr, "a folder");
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] Environment environment() const {
+    return {{"SDP4BIT_STATS", path_ + "/%p.json"},
+            {"SDP4BIT_METRICS", path_ + "/%p.prom"},
+            {"SDP4BIT_LOG", "info"}};
+  }
+  [[nodiscard]] std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      names.insert(entry.path().filename());
+    return names;
+  }
+
+ private:
+  std::string path_;
+};
 
 void sleep_ms(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
@@ -140,6 +166,7 @@ TEST_CASE("Ends.ByASignalHandlerThatExitsInsideTheLibrary") {
 }
 
 TEST_CASE("Ends.ByExitWhileAnotherThreadCalls") {
+  const Folder folder;
   for (int round = 0; round < 6; ++round) {
     const auto outcomes = run_to_its_end(
         [=](RankContext&) {
@@ -152,9 +179,47 @@ TEST_CASE("Ends.ByExitWhileAnotherThreadCalls") {
           sleep_ms(2 + 5 * round);
           std::exit(0);
         },
-        with_files());
+        folder.environment());
     CHECK(failures(outcomes) == "");
   }
+}
+
+/// A child of fork, such as a loader of data, has copies of its parent's counters and none of its threads.
+TEST_CASE("Ends.AForkedChildWritesNothing") {
+  const Folder folder;
+  const auto outcomes =
+      run_cluster({.node_of = even_nodes(2, 1),
+                   .environment =
+                       [&] {
+                         Environment all = kEverything;
+                         for (const auto& each : folder.environment()) all.push_back(each);
+                         return all;
+                       }()},
+                  [](RankContext& rank) {
+                    // Registered first, runs last: what the emulated device does at the end is not asked
+                    // here.
+                    (void)std::atexit([] { ::_exit(0); });
+                    const Reduction call(kGradient, rank.rank, rank.ranks);
+                    for (int i = 0; i < 4; ++i) call.issue(rank.comm, rank.stream);
+                    check(cudaStreamSynchronize(rank.stream));
+                    const auto start = std::chrono::steady_clock::now();
+                    const pid_t child = ::fork();
+                    if (child == 0) std::exit(7);
+                    int status = 0;
+                    expect(::waitpid(child, &status, 0) == child && status == 0, "the child ends");
+                    expect(std::chrono::steady_clock::now() - start < std::chrono::seconds(2), "at once");
+                    const std::string pid = std::to_string(::getpid());
+                    rank.result.resize(pid.size());
+                    std::memcpy(rank.result.data(), pid.data(), pid.size());
+                  });
+  REQUIRE(failures(outcomes) == "");
+  std::set<std::string> wanted;
+  for (const Outcome& outcome : outcomes) {
+    const std::string pid(reinterpret_cast<const char*>(outcome.result.data()), outcome.result.size());
+    wanted.insert(pid + ".json");
+    wanted.insert(pid + ".prom");
+  }
+  CHECK(folder.files() == wanted);
 }
 
 /// What such a group held is gone, as with NCCL; communicators that were not in it go on.
