@@ -219,6 +219,8 @@ PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
   handshake.host = PinnedBuffer(kRecord * (1 + comm.ranks));
   if (options.check && comm.blocking) handshake.vote = std::make_unique<CheckVote>(comm);
   if (comm.workspace) {
+    // An abort ends exchanges with nothing received, and the kernels behind them still run.
+    zero(comm.workspace.data(), comm.workspace.bytes());
     zero(comm.words.data(), comm.words.bytes());
     zero(comm.health.memory().data(), comm.health.memory().bytes());
   }

@@ -205,6 +205,22 @@ TEST_CASE("CommLife.ARevokedCommunicatorReturnsErrors") {
   CHECK(failures(outcomes) == "");
 }
 
+// What a message never filled is read by the kernels behind it: no error of the device may come of it.
+TEST_CASE("CommLife.AnAbortEndsACompressedCallUnderWay") {
+  const auto outcomes =
+      run_cluster({.node_of = even_nodes(2, 1), .environment = kEverything}, [](RankContext& rank) {
+        const Reduction small({.count = 300}, rank.rank, rank.ranks),
+            large({.count = 9000}, rank.rank, rank.ranks);
+        const ncclComm_t comm = split(rank, rank.comm);
+        expect(train(comm, small, rank.stream) == 2, "compressed, and connected");
+        if (rank.rank == 0) large.issue(comm, rank.stream);  // the peer makes none
+        check(ncclCommAbort(comm));
+        check(cudaStreamSynchronize(rank.stream));
+        expect(train(rank.comm, small, rank.stream) == 2, "others go on");
+      });
+  CHECK(failures(outcomes) == "");
+}
+
 TEST_CASE("CommLife.TwentyLivesAtOneAddressAreTwentyCommunicators") {
   const auto outcomes =
       run_cluster({.node_of = even_nodes(2, 1), .environment = kEverything}, [](RankContext& rank) {
