@@ -26,7 +26,7 @@ class Generator {
   Program make() {
     draw_cluster(chance_, program_);
     draw_world();
-    if (chance(35)) split();
+    if (chance(45)) split();
     draw_weights();
     // Weights need many rounds until they travel as differences.
     gathers_ = chance(65);
@@ -306,7 +306,7 @@ class Generator {
 
   void disturb() {
     Step step{.key = next()};
-    switch (below(16)) {
+    switch (below(18)) {
       case 0:
         step.action = Action::reload;
         step.ranks = some_ranks(0);
@@ -338,6 +338,8 @@ class Generator {
         program_.steps.push_back({.key = step.key, .action = Action::synchronize, .ranks = some_ranks(0)});
         return;
       case 9:
+      case 14:
+      case 15:
         return recreate();
       case 10:
         step.action = Action::simulate;
@@ -375,7 +377,7 @@ class Generator {
   }
 
   void recreate() {
-    if (part_ == 0 || fixed_ != 0 || graphs_ != 0 || chance(40)) return;
+    if (part_ == 0 || chance(20)) return;
     const int old = part_;
     part_ = 0;
     if (chance(15) && part_is_whole_ && program_.ranks() > 2) return shrink_after_an_error(old);

@@ -12,7 +12,7 @@ namespace sdp4bit::model {
 
 namespace {
 
-constexpr double kSeconds = 30;  // a program takes a fraction of one; the machine may be busy
+constexpr double kSeconds = 60;  // a program takes a fraction of one; the machine may be busy
 
 /// Some programs run twice: they must give the same bits, whatever the timing. Not those in which addresses
 /// decide which slot a buffer has.

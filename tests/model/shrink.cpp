@@ -152,7 +152,16 @@ class Shrinker {
                   smaller;
       }
     }
+    const std::function<void(Step&)> plainer[] = {
+        [](Step& step) { step.nonblocking = 0; }, [](Step& step) { step.name.clear(); },
+        [](Step& step) { step.starved = 0; }, [](Step& step) { step.birth = Birth::split; },
+        [](Step& step) { step.reversed = false; }};
+    for (const auto& change : plainer) {
+      for (std::size_t step = 0; step < best_.steps.size(); ++step)
+        smaller = attempt([&](Program& program) { change(program.steps[step]); }) || smaller;
+    }
     for (std::size_t weight = 0; weight < best_.weights.size(); ++weight) {
+      smaller = attempt([&](Program& program) { program.weights[weight].kept = 0; }) || smaller;
       for (const std::size_t count : {1u, 32u, 128u}) {
         smaller = attempt([&](Program& program) {
                     program.weights[weight].count =
