@@ -189,7 +189,7 @@ class Driver {
   /// watchdog does.
   void end_while_busy(const Step& step) {
     std::atomic<bool> calling{step.calls.empty()};
-    std::thread busy([&] {
+    std::jthread busy([&] {
       if (step.calls.empty()) return;
       try {
         bool first = true;

@@ -102,12 +102,12 @@ class Generator {
   }
 
   void hint(int comm) {
-    if (!chance(8)) return;
+    if (!chance(set_to("COMMS", "all") ? 6 : 35)) return;
     program_.steps.push_back({.key = next(),
                               .action = Action::hint,
                               .target = comm,
                               .carries = pick({3u, 3u, 1u, 2u, 0u}),
-                              .ranks = chance(70) ? kAllRanks : some_ranks(0)});
+                              .ranks = chance(60) ? kAllRanks : some_ranks(0)});
   }
 
   void split() {
@@ -153,8 +153,9 @@ class Generator {
           return variable.process >= 0 && variable.name.starts_with("SDP4BIT_") &&
                  variable.name != "SDP4BIT_LOG";
         });
-    part_blocks_ = step.nonblocking == 0;
-    part_checks_ = set_to("CHECK", "1") && alike && captures_ && step.nonblocking == 0;
+    part_blocks_ =
+        step.nonblocking == 0 && (step.from == 0 || part_blocks_);  // as the parent, if it says nothing
+    part_checks_ = set_to("CHECK", "1") && alike && captures_ && part_blocks_;
     hint(part_);
   }
 
@@ -188,7 +189,8 @@ class Generator {
       }
       program_.weights.push_back(weight);
     }
-    always_in_place_ = chance(40);  // as frameworks do; only then a step in an own slice has an answer
+    // Frameworks do the same each time; only then a step in an own slice has an answer.
+    if (chance(50)) always_in_place_ = chance(65) ? kAllRanks : some_ranks(0);
     // Most programs walk in small steps; a rotating pool does not.
     drift_ = chance(85) ? pick({1e-2, 3e-3, 1e-3}) : 0.5;
   }
@@ -244,7 +246,8 @@ class Generator {
   void vary(Call& call, int stream) {
     call.stream = chance(70) ? stream : below(kStreams);
     call.other_stream = some_ranks(80);
-    call.in_place = always_in_place_ && call.function == Function::all_gather ? kAllRanks : some_ranks(45);
+    call.in_place =
+        always_in_place_ != 0 && call.function == Function::all_gather ? always_in_place_ : some_ranks(45);
     call.overwrite = some_ranks(60);
     call.nested = chance(10) ? 1 + below(2) : 0;
   }
@@ -381,10 +384,9 @@ class Generator {
     const int old = part_;
     part_ = 0;
     if (chance(15) && part_is_whole_ && program_.ranks() > 2) return shrink_after_an_error(old);
-    Step step{
-        .key = next(),
-        .action = pick({Action::destroy, Action::destroy, Action::abort, Action::abort, Action::revoke}),
-        .target = old};
+    Step step{.key = next(), .action = Action::destroy, .target = old};
+    // While a call that does not block is under way NCCL revokes nothing.
+    if (chance(60)) step.action = part_blocks_ && captures_ && chance(40) ? Action::revoke : Action::abort;
     if (part_checks_ && part_is_whole_ && agreed_[old]) {
       differ(old);
       step.action = Action::abort;
@@ -471,7 +473,7 @@ class Generator {
   Program program_;
   int last_comm_ = 0, part_ = 0, graphs_ = 0, grouped_ = 0;
   bool part_is_whole_ = false, part_checks_ = false, part_blocks_ = true, shrunk_ = false;
-  bool always_in_place_ = false;
+  RankSet always_in_place_ = 0;  // these and no others, in AllGathers; 0: it changes
   bool captures_ = true, starves_first_ = false;
   std::map<int, int> launched_;  // calls by communicator
   std::map<int, bool> agreed_;   // since an earlier group
