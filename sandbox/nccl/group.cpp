@@ -93,7 +93,8 @@ void launch_all(std::vector<Work>& works) {
     try {
       step();
     } catch (const Failure& failure) {
-      communicator.endpoint().fail(failure);
+      // Who aborts leaves: the others hear of that, and it is not theirs.
+      if (!communicator.endpoint().aborted()) communicator.endpoint().fail(failure);
       communicator.remember(failure.text);
       throw;
     }

@@ -1,6 +1,7 @@
 // Creation, splitting, shrinking, ending and aborting of communicators; non-blocking mode; refused arguments.
 #include <dirent.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -177,6 +178,35 @@ TEST_CASE("Abort ends a stuck operation within milliseconds and leaves the devic
       expect(Clock::now() - before < std::chrono::milliseconds(100), "the abort took long");
     } else {
       check(ncclCommAbort(stuck));
+    }
+    expect_sum(self.comm, 1, 2);
+  });
+}
+
+TEST_CASE("A call that an abort overtakes is no error of the peer's device") {
+  std::atomic<bool> overtaken{false};
+  cluster::run_threads(2, [&](const Rank& self) {
+    ncclComm_t child = nullptr;
+    check(ncclCommSplit(self.comm, 0, 0, &child, nullptr));
+    expect_sum(child, 1, 2);
+    const Stream stream;
+    const Buffer data = Buffer::of(std::vector<float>(1000, 1));
+    const auto reduce = [&] {
+      check(ncclAllReduce(data.data(), data.data(), 1000, ncclFloat, ncclSum, child, stream));
+    };
+    if (self.rank == 0) {
+      reduce();
+      while (!overtaken.load()) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      expect(cudaStreamQuery(stream) == cudaErrorNotReady, "it waits for its own abort");
+      check(ncclCommAbort(child));
+      stream.wait();
+    } else {
+      check(ncclGroupStart());
+      reduce();
+      std::thread([&] { ncclCommAbort(child); }).join();
+      expect(ncclGroupEnd() != ncclSuccess, "the call is gone with its communicator");
+      overtaken.store(true);
     }
     expect_sum(self.comm, 1, 2);
   });
