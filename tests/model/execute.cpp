@@ -283,7 +283,7 @@ void run_process(const Program& program, const Plan& plan, Trace& trace, int pro
              ("node" + std::to_string(program.processes[static_cast<std::size_t>(process)].node)).c_str(), 1);
     ::setenv("SANDBOX_DEVICES",
              std::to_string(program.processes[static_cast<std::size_t>(process)].devices).c_str(), 1);
-    ::setenv("SANDBOX_NCCL_TIMEOUT", "5", 0);
+    ::setenv("SANDBOX_NCCL_TIMEOUT", "20", 0);
     for (const Variable& variable : program.variables) {
       if (variable.process == -1 || variable.process == process)
         ::setenv(variable.name.c_str(), variable.value.c_str(), 1);

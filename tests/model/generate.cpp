@@ -66,6 +66,12 @@ class Generator {
     }
   }
 
+  /// Whether all processes have the same options.
+  [[nodiscard]] bool alike() const {
+    return std::none_of(program_.variables.begin(), program_.variables.end(), [](const Variable& variable) {
+      return variable.process >= 0 && variable.name.starts_with("SDP4BIT_") && variable.name != "SDP4BIT_LOG";
+    });
+  }
   [[nodiscard]] RankSet one_rank() { return RankSet{1} << below(program_.ranks()); }
 
   // ---- communicators ----
@@ -75,7 +81,7 @@ class Generator {
     dress(step, 4);
     // NCCL enqueues calls that it has not finished on a thread of its own: nobody captures those.
     captures_ = step.nonblocking == 0;
-    starves_first_ = chance(4) && set_to("COMMS", "all") && !set_to("ENABLE", "0") && captures_;
+    starves_first_ = chance(4) && set_to("COMMS", "all") && !set_to("ENABLE", "0") && captures_ && alike();
     program_.steps.push_back(step);
     hint(0);
   }
@@ -148,14 +154,9 @@ class Generator {
     if (some_stay_out && !program_.threads) step.nonblocking = 0;  // they are in the group with their parent
     program_.steps.push_back(step);
     part_ = step.target;
-    const bool alike =
-        std::none_of(program_.variables.begin(), program_.variables.end(), [](const Variable& variable) {
-          return variable.process >= 0 && variable.name.starts_with("SDP4BIT_") &&
-                 variable.name != "SDP4BIT_LOG";
-        });
     part_blocks_ =
         step.nonblocking == 0 && (step.from == 0 || part_blocks_);  // as the parent, if it says nothing
-    part_checks_ = set_to("CHECK", "1") && alike && captures_ && part_blocks_;
+    part_checks_ = set_to("CHECK", "1") && alike() && captures_ && part_blocks_;
     hint(part_);
   }
 

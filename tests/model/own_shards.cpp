@@ -125,8 +125,8 @@ std::string OwnShards::look_for_step(std::size_t rank, std::uint64_t call, std::
     const bool too_small = std::all_of(given.begin(), given.end(), [&](double value) {
       return rounded(type_, value + size) == value && rounded(type_, value - size) == value;
     });
-    // A step that changes nothing has no answer, and that ends a row of others.
-    if (size > 0 && too_small && slice.in_place) asking.surely_gone = 0;
+    // Perhaps it asked with a step that changes nothing: that has no answer, and ends a row of others.
+    if (too_small && slice.in_place) asking.surely_gone = 0;
     return {};
   }
   if (!slice.in_place) return "a slice out of place is not what the owner gave";

@@ -290,8 +290,13 @@ std::string WeightClass::look_for_step(std::size_t rank, const Gather& gather, c
 
 void WeightClass::end_difference(const std::vector<Values>& results) {
   for (std::size_t rank = 0; rank < results.size(); ++rank) ledger_[{rank, current_[rank]}] = results[rank];
-  words_.push_back(
-      {.seen = true, .ready = true, .jump = jumps_, .reset = reset_wanted_, .said = said_by_all()});
+  Word word{.seen = true, .ready = true, .jump = jumps_};
+  // Where a vote made it native, ranks have said no more than their votes.
+  if (!voted_down_) {
+    word.reset = reset_wanted_;
+    word.said = said_by_all();
+  }
+  words_.push_back(word);
 }
 
 }  // namespace sdp4bit::model
