@@ -122,6 +122,17 @@ class Files(DoctorCase):
             self.assertEqual((result.returncode, result.stdout, len(result.stderr.splitlines())), (2, "", 1), result)
             self.assertIn(part, result.stderr)
 
+    def test_a_library_that_ld_preload_cannot_hold(self):
+        library = FIXTURES.folder / "a folder" / "libsdp4bit.so"
+        library.parent.mkdir()
+        shutil.copy(LIBRARY, library)
+        for words in ((FIXTURES.program(),), ("--", "true")):
+            result = sdp4bit("doctor", "--library", str(library), *words)
+            self.assertEqual(result.returncode, 1, result)
+            self.assertIn("spaces or colons", result.stdout)
+        self.assert_fails(doctor(FIXTURES.program(), LD_PRELOAD=str(library.rename(FIXTURES.folder / "libsdp4bit.so"))),
+                          "another libsdp4bit.so")
+
     def test_wrong_usage_is_one_line_and_2(self):
         for words, part in ((("--",), "no command"), (("a", "--", "b"), "give one"), (("--seconds", "0", "--", "true"), "above 0"),
                             (("--", "no-such-program"), "PATH"), (("--jason",), "--jason")):

@@ -66,6 +66,10 @@ def look_at_library(path: pathlib.Path, diagnosis: Diagnosis) -> Tuple[Dict[str,
     except UserError as error:
         diagnosis.add(FAIL, "library", str(error), "use a build for this system, and the command that came with it")
         return {}, []
+    try:
+        compose_preload(os.environ.get("LD_PRELOAD", ""), path)
+    except UserError as error:
+        diagnosis.add(FAIL, "preload", str(error), "`sdp4bit run` refuses it too")
     cuda = int(facts["cuda_runtime"])
     diagnosis.add(OK, "library", f"{path}, version {library.version}, built for CUDA {cuda // 1000}.{cuda // 10 % 100} and "
                   f"architectures {facts['architectures']}")
