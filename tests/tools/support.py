@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from typing import Dict, NamedTuple, Optional, Sequence
+from unittest import mock
 
 TOOL = os.environ.get("SDP4BIT_TOOL") or os.path.join(os.path.dirname(__file__), "..", "..", "tools", "sdp4bit")
 
@@ -52,16 +53,17 @@ class Result(NamedTuple):
     stderr: str
 
 
-def in_this_process(*words: str) -> Result:
+def in_this_process(*words: str, variables: Optional[Dict[str, str]] = None) -> Result:
     """The same command without a process of its own, where many are run: starting Python and matplotlib takes most of the
-    time of a small one."""
+    time of a small one. Its environment is that of `sdp4bit`."""
     folder = os.path.dirname(os.path.realpath(TOOL))
     if folder not in sys.path:
         sys.path.insert(0, folder)
     from sdp4bit_tool.main import main
 
     said, warned = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(warned):
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(warned), \
+            mock.patch.dict(os.environ, {**clean_environment(), **(variables or {})}, clear=True):
         code = main(list(words))
     return Result(code, said.getvalue(), warned.getvalue())
 

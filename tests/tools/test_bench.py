@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-from unittest import mock
 
 import support
 
@@ -113,8 +112,8 @@ class Command(unittest.TestCase):
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         return str(path)
 
-    def bench(self, *words):
-        return support.in_this_process("bench", "--library", str(self.library), *words)
+    def bench(self, *words, variables=None):
+        return support.in_this_process("bench", "--library", str(self.library), *words, variables=variables)
 
     def refuse(self, *words, parts=(), code=2):
         result = self.bench(*words)
@@ -126,11 +125,11 @@ class Command(unittest.TestCase):
 
     def test_printed_lines_are_a_script(self):
         program = self.program("collectives", "true")
-        variables = {"SDP4BIT_COMMS": "spans-nodes,ranks>=8", "LD_PRELOAD": ""}
+        variables = {"SDP4BIT_COMMS": "spans-nodes,ranks>=8"}
         for launcher, start in (("mpirun", "mpirun -np 16 --map-by ppr:8:node -x"), ("srun", "srun --nodes=2 --ntasks-per-node=8 env"),
                                 ("torchrun", "env 'SDP4BIT_COMMS=spans-nodes,ranks>=8' torchrun --nnodes=2 --nproc_per_node=8")):
-            with self.subTest(launcher), mock.patch.dict(os.environ, variables):
-                result = self.bench("--program", program, "--print", launcher, "--repeats", "1", "--shared", "/shared")
+            with self.subTest(launcher):
+                result = self.bench("--program", program, "--print", launcher, "--repeats", "1", "--shared", "/shared", variables=variables)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 subprocess.run(["bash", "-n"], input=result.stdout, text=True, check=True)
                 lines = [line for line in result.stdout.splitlines() if " | tee bench-" in line]
@@ -165,16 +164,14 @@ class Command(unittest.TestCase):
         self.assertIn("times are not", self.bench("--read", str(self.folder)).stdout)
 
     def test_sizes_that_stay_native_are_named(self):
-        with mock.patch.dict(os.environ, {"SDP4BIT_MIN_BYTES": "8M"}):
-            result = self.bench("--program", self.program("collectives", "true"), "--print", "srun")
+        result = self.bench("--program", self.program("collectives", "true"), "--print", "srun", variables={"SDP4BIT_MIN_BYTES": "8M"})
         self.assertIn("below SDP4BIT_MIN_BYTES=8M stay native", result.stderr)
 
     def test_a_launcher_is_run_and_read(self):
         program = self.program("collectives", f"echo '{WORKS}'; echo '{COLLECTIVES_LINE}'")
         self.program("mpirun", f'echo "$@" >> {self.folder}/calls; exec {program}')
-        with mock.patch.dict(os.environ, {"PATH": f"{self.folder}:{os.environ['PATH']}"}):
-            result = self.bench("--program", program, "--launch", "mpirun", "--repeats", "2", "--collectives", "reduce_scatter",
-                                "-o", str(self.folder / "bench.csv"))
+        result = self.bench("--program", program, "--launch", "mpirun", "--repeats", "2", "--collectives", "reduce_scatter", "-o",
+                            str(self.folder / "bench.csv"), variables={"PATH": f"{self.folder}:{os.environ['PATH']}"})
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(len((self.folder / "calls").read_text().splitlines()), 4)
         self.assertEqual(len((self.folder / "bench.csv").read_text().splitlines()), 5)
