@@ -181,6 +181,11 @@ class Commands(DoctorCase):
     def test_a_linked_program_is_seen_to_lead_to_the_library(self):
         self.assert_works(doctor("--", FIXTURES.program()), "lead to the library", "NCCL 2.28.9", "in 1 process")
 
+    def test_a_library_that_is_preloaded_by_another_name(self):
+        link = FIXTURES.folder / "libsdp4bit.so.0"
+        link.symlink_to(LIBRARY)
+        self.assert_works(doctor("--", FIXTURES.program(), LD_PRELOAD=str(link)), "lead to the library", "holds the library already")
+
     def test_a_framework_loaded_locally_in_a_child_of_a_shell(self):
         command = f"{FIXTURES.loader()} {FIXTURES.framework()}; true"
         self.assert_works(doctor("--", "sh", "-c", command), "libframework.so lead to the library", "in 2 processes")

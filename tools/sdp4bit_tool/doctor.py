@@ -18,7 +18,7 @@ import shutil
 import time
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from .diagnosis.callers import add_bindings, add_nccl, add_outcome, add_roles
+from .diagnosis.callers import add_bindings, add_nccl, add_outcome, add_roles, is_library
 from .diagnosis.emulation import find_mismatch_of
 from .diagnosis.finding import FAIL, NOTE, OK, WARN, Diagnosis
 from .diagnosis.loader import Loader, is_system_path
@@ -113,7 +113,9 @@ def look_at_command(command: Sequence[str], library: pathlib.Path, oldest: int, 
     if seen is None:
         return None
     files = {path for path in (*seen.loaded, *seen.programs.values()) if os.path.isfile(path) and not os.path.samefile(path, library)}
-    roles = {path: role_of(path, deep=not is_system_path(path)) for path in sorted(files)}
+    roles = {path: role_of(path, deep=False) for path in sorted(files)}
+    if not any(is_library(whose) for who, whose, _ in seen.bindings if not is_library(who)):  # who, then, has one inside?
+        roles = {path: role_of(path, deep=not is_system_path(path)) for path in roles}
     if not seen.loaded:
         diagnosis.add(FAIL, "program", "its loader tells nothing: it is no glibc's, or the program runs with other rights",
                       "name the program's file instead: sdp4bit doctor PROGRAM")
@@ -122,7 +124,7 @@ def look_at_command(command: Sequence[str], library: pathlib.Path, oldest: int, 
     nccls = [path for path, role in roles.items() if role.kind == IS_NCCL]
     for path in nccls:
         version = add_nccl(path, oldest, diagnosis)
-    add_bindings(sorted(seen.bindings), str(library), roles, diagnosis)
+    add_bindings(sorted(seen.bindings), roles, diagnosis)
     add_roles(list(roles.values()), diagnosis, is_watched=True)
     add_outcome(diagnosis, "the command", nccls, is_watched=True)
     return version

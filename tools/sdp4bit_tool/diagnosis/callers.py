@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from .finding import FAIL, NOTE, OK, WARN, Diagnosis, listed
@@ -70,24 +71,29 @@ def add_roles(roles: Sequence[Role], diagnosis: Diagnosis, is_watched: bool = Fa
         diagnosis.plugin_reaches = False
 
 
-def add_bindings(bindings: Sequence[Tuple[str, str, str]], library: str, roles: Dict[str, Role], diagnosis: Diagnosis) -> None:
+def is_library(path: str) -> bool:
+    """Whether the loader speaks of sdp4bit, which LD_PRELOAD may name in several ways."""
+    return os.path.basename(path).startswith("libsdp4bit.so")
+
+
+def add_bindings(bindings: Sequence[Tuple[str, str, str]], roles: Dict[str, Role], diagnosis: Diagnosis) -> None:
     """What the loader was seen to bind, with the library preloaded: who calls what, and where that leads."""
     callers: Dict[str, Dict[str, List[str]]] = {}
     for who, whose, function in sorted(bindings):
-        if who != library:
+        if not is_library(who):
             callers.setdefault(who, {}).setdefault(whose, []).append(function)
     for who, targets in callers.items():
         for whose, functions in targets.items():
             names = " and ".join(name for name in TAKEN if name in functions)
             is_nccl = roles[who].kind == IS_NCCL if who in roles else False
-            if whose == library and not is_nccl:
+            if is_library(whose) and not is_nccl:
                 diagnosis.add(OK, "calls", f"{names} of {who} lead to the library")
                 diagnosis.reaches = True
                 diagnosis.plugin_reaches = True
-            elif whose != library and who == whose:
+            elif not is_library(whose) and who == whose:
                 diagnosis.add(WARN, "calls", f"{whose} was asked for {names} by name (dlopen and dlsym): such calls go past "
                               "the library and stay native", "nothing, where another user of NCCL in the process is the one that counts")
-            elif whose != library:
+            elif not is_library(whose):
                 diagnosis.add(WARN, "calls", f"{names} of {who} lead to {whose}, past the library: it was loaded with "
                               "RTLD_DEEPBIND", "use the plugin's way: NCCL_NET_PLUGIN=sdp4bit or NCCL_PROFILER_PLUGIN=sdp4bit (docs/loading.md)")
                 diagnosis.plugin_reaches = True
