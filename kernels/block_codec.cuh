@@ -47,30 +47,42 @@ __device__ __forceinline__ std::uint32_t block_magnitude(const float (&value)[kB
   return largest;
 }
 
-/// What keys the noise of a block, or says that there is none.
+/// What keys the noise of a block.
 struct BlockNoise {
-  bool stochastic = false;
   PhiloxKey key{};
   std::uint64_t draw = 0;
   MessageKind kind{};
   std::uint32_t segment = 0;
   std::uint64_t element = 0;  // of the segment, the chunk's offset included
+
+  __device__ __forceinline__ Philox4 operator()(unsigned first) const {
+    return noise(key, draw, kind, segment, element + first);
+  }
 };
 
 /// Codes a block; `value` is used up.
-template <unsigned Bits>
+template <typename Codings, unsigned Bits>
 __device__ __forceinline__ void encode_block(std::uint32_t (&words)[kCodeWords<Bits>], float (&value)[kBlock],
-                                             float scale, const BlockNoise& block) {
-  if (!has_codes(scale)) {
-    SDP4BIT_UNROLL
-    for (unsigned i = 0; i < kCodeWords<Bits>; ++i) words[i] = 0;
-  } else if (block.stochastic) {
-    encode_block_stochastic<Bits>(words, value, scale, [&](unsigned first) {
-      return noise(block.key, block.draw, block.kind, block.segment, block.element + first);
-    });
-  } else {
-    encode_block_nearest<Bits>(words, value, scale);
-  }
+                                             float scale, Coding coding, const BlockNoise& noise) {
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kCodeWords<Bits>; ++i) words[i] = 0;
+  if (!has_codes(scale)) return;
+  Codings::template with<Bits>(
+      coding, [&]<typename Policy>() { encode_block<Policy, Bits>(words, value, scale, noise); });
+}
+
+/// sum[i] += decoded element i.
+template <typename Codings, unsigned Bits, typename Noise>
+__device__ __forceinline__ void add_decoded_block(float (&sum)[kBlock],
+                                                  const std::uint32_t (&words)[kCodeWords<Bits>], float scale,
+                                                  Coding coding, const Noise& noise) {
+  // Stochastic codes decode as nearest ones do: one copy of that.
+  Codings::template with<Bits>(coding == Coding::stochastic ? Coding::nearest : coding,
+                               [&]<typename Policy>() {
+                                 if constexpr (Policy::kCoding != Coding::stochastic) {
+                                   add_decoded_block<Policy, Bits>(sum, words, scale, noise);
+                                 }
+                               });
 }
 
 __device__ __forceinline__ float load_scale(const std::byte* segment, const SegmentLayout& layout,
@@ -110,9 +122,9 @@ __device__ __forceinline__ void encode_to_segment(std::byte* segment, const Segm
   const unsigned threads = layout.threads_per_group();
   const std::uint32_t largest = group_maximum(block_magnitude(value), threads, scratch);
   if (begin >= count) return;
-  const float scale = group_scale(largest, Bits, layout.scale);
+  const float scale = group_scale(largest, scale_steps(layout.coding, Bits), layout.scale);
   std::uint32_t words[kCodeWords<Bits>];
-  encode_block<Bits>(words, value, scale, block);
+  encode_block<GradientCodings, Bits>(words, value, scale, layout.coding, block);
   store_words(segment + layout.code_offset(begin), words);
   if (threadIdx.x % threads == 0) {
     const bool is_last = count - begin <= std::size_t{threads} * kBlock;
@@ -121,15 +133,16 @@ __device__ __forceinline__ void encode_to_segment(std::byte* segment, const Segm
   }
 }
 
-/// sum[i] += decoded element i of the block that begins at `begin`. `invalid` (a header that cannot be) adds
-/// NaN. True if it added NaN.
-template <unsigned Bits>
+/// sum[i] += decoded element i of a gradient's block that begins at `begin`. `invalid` (a header that cannot
+/// be) adds NaN. True if it added NaN. `noise(first)` is called only where the coding needs it.
+template <unsigned Bits, typename Noise>
 __device__ __forceinline__ bool add_decoded(float (&sum)[kBlock], const std::byte* segment,
-                                            const SegmentLayout& layout, std::size_t begin, bool invalid) {
+                                            const SegmentLayout& layout, std::size_t begin, bool invalid,
+                                            const Noise& noise) {
   std::uint32_t words[kCodeWords<Bits>];
   load_words(words, segment + layout.code_offset(begin));
   const float scale = invalid ? float_from_bits(kNanBits) : load_scale(segment, layout, begin);
-  add_decoded_words<Bits>(sum, words, scale);
+  add_decoded_block<GradientCodings, Bits>(sum, words, scale, layout.coding, noise);
   return scale != scale;
 }
 

@@ -1,12 +1,26 @@
-// The group codec on single values: scale, encode, decode, pack. Plain functions, the same bits on host and
+// The codings on single values: scale, encode, decode, pack. Plain functions, the same bits on host and
 // device.
 //
-// With L = 2^(bits-1) - 1 and amax the largest magnitude of a group: scale = fp32(amax / L), t = fp32(x /
-// scale) clamped to -L..L. Nearest: code = rint(t). Stochastic: t is rounded to 16 fractional bits and code =
-// floor(t + u) with u uniform in 0, 2^-16, ... 1 - 2^-16, which is floor(t) + [1 - u <= t - floor(t)]: up
-// with exactly the probability of t's fraction. Decoded = fp32(code * scale). A group of zeros, or whose
-// scale underflows, has scale 0 and codes 0; one with a NaN or Inf has a NaN scale and codes 0, and decodes
-// to NaN.
+// A group of numbers shares one scale: fp32(amax / steps), where amax is the largest magnitude; with bfloat16
+// scales rounded up, so that the maximum never clips. A group of zeros, or whose scale underflows, has scale
+// 0 and codes 0 and decodes to +0; one with a NaN or Inf has a NaN scale and codes 0, and decodes to NaN.
+// Codes are integers of `bits` bits, L = 2^(bits-1) - 1:
+//
+//  nearest     steps = L. t = fp32(x / scale) clamped to -L..L; code = rint(t); decoded = fp32(code * scale).
+//  stochastic  The same steps, t and decoding. t is rounded to 16 fractional bits and code = floor(t + u), u
+//              uniform in 0, 2^-16, ... 1 - 2^-16, which is floor(t) + [1 - u <= t - floor(t)]: up with
+//              exactly the probability of t's fraction. These two are the paper's.
+//  dithered    All 2^bits levels, steps = L + 1/2 (less a hair, so that no rounding passes the last level).
+//              t = x * fp32(1 / scale); code = floor(t - 1/2 + u), u as above (8 bits: its upper 15 bits).
+//              The receiver draws the same u: decoded = (code + 1 - u) * scale, less half a unit of u. The
+//              error is uniform and independent of x (subtractive dither: Roberts 1962, Schuchman 1964).
+//  companded   4 bits, nearest, for numbers that are denser near zero: steps = 1, t as for dithered, K = 8
+//              below zero and 7 above. code = rint(K * g(t)), g(t) = t * (2 - |t|); decoded = scale * l(code
+//              / K), l(v) = 0.53 v + 0.155 v^3 + 0.15 v^5, near the means of what each code stands for. Its
+//              outermost levels lie inside the range: only for what is offered again, such as differences.
+//
+// Where the inverse of a scale could leave the range of floats, dithered and companded first move value and
+// scale by a power of two (middle_factor).
 #pragma once
 
 #include <cmath>
@@ -22,6 +36,10 @@ SDP4BIT_HOST_DEVICE constexpr int largest_code(std::uint32_t bits) {
   return (1 << (bits - 1)) - 1;
 }
 
+/// Adding it rounds a small float to an integer, to even; the sum's low bits are that integer.
+inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23
+inline constexpr std::uint32_t kRounderBits = 0x4b400000u;
+
 /// Magnitudes compare as integers, and there a NaN is larger than Inf, which is larger than any number: a
 /// maximum of these bits cannot lose a NaN.
 SDP4BIT_HOST_DEVICE std::uint32_t magnitude_bits(float value) {
@@ -33,11 +51,18 @@ SDP4BIT_HOST_DEVICE float round_up_to_bfloat16(float value) {
   return float_from_bits((bits_of(value) + 0xffffu) & 0xffff0000u);
 }
 
+/// Largest magnitude of a group over its scale.
+SDP4BIT_HOST_DEVICE constexpr float scale_steps(Coding coding, std::uint32_t bits) {
+  const auto largest = static_cast<float>(largest_code(bits));
+  if (coding == Coding::dithered) return largest + 0.5f - 0x1p-10f;
+  return coding == Coding::companded ? 1.0f : largest;
+}
+
 /// The scale of a group as the receiver will read it, from the maximum of its magnitude_bits.
-SDP4BIT_HOST_DEVICE float group_scale(std::uint32_t largest_magnitude, std::uint32_t bits, ScaleType type) {
+SDP4BIT_HOST_DEVICE float group_scale(std::uint32_t largest_magnitude, float steps, ScaleType type) {
   if (largest_magnitude >= 0x7f800000u)
     return float_from_bits(type == ScaleType::float32 ? kNanBits : 0x7fff0000u);
-  const float scale = float_from_bits(largest_magnitude) / static_cast<float>(largest_code(bits));
+  const float scale = float_from_bits(largest_magnitude) / steps;
   return type == ScaleType::float32 ? scale : round_up_to_bfloat16(scale);
 }
 
@@ -65,6 +90,53 @@ SDP4BIT_HOST_DEVICE int encode_stochastic(float value, float scale, std::uint32_
 
 SDP4BIT_HOST_DEVICE float decode(int code, float scale) {
   return static_cast<float>(code) * scale;
+}
+
+/// A power of two that brings a scale near an end of the exponent range to its middle, its values with it.
+SDP4BIT_HOST_DEVICE float middle_factor(float scale) {
+  return scale < 0x1p-60f ? 0x1p80f : scale > 0x1p60f ? 0x1p-70f : 1.0f;
+}
+
+/// The value that goes with scale * middle_factor(scale). A subnormal scale may have been rounded down, so
+/// that values exceed its steps: they are clamped.
+SDP4BIT_HOST_DEVICE float to_middle(float value, float scale, float steps) {
+  const float factor = middle_factor(scale);
+  const float limit = factor > 1.0f ? steps * (scale * factor) : 0x1.fffffep127f;
+  return fminf(fmaxf(value * factor, -limit), limit);
+}
+
+/// Where dithered codes get their integer part and fraction from one sum: 1.5 * 2^n, whose unit in the last
+/// place is that of u.
+SDP4BIT_HOST_DEVICE constexpr float dither_base(std::uint32_t bits) {
+  return bits == 4 ? 192.0f : 384.0f;
+}
+/// u of a dithered code, 16 or 15 bits.
+SDP4BIT_HOST_DEVICE float dither(std::uint32_t noise16, std::uint32_t bits) {
+  return bits == 4 ? static_cast<float>(noise16) * 0x1p-16f : static_cast<float>(noise16 >> 1) * 0x1p-15f;
+}
+
+SDP4BIT_HOST_DEVICE int encode_dithered(float value, float scale, std::uint32_t noise16, std::uint32_t bits) {
+  const float base = dither_base(bits);
+  const float inverse = 1.0f / (scale * middle_factor(scale));
+  const float moved = to_middle(value, scale, scale_steps(Coding::dithered, bits));
+  return static_cast<int>(floorf(fmaf(moved, inverse, base - 0.5f + dither(noise16, bits))) - base);
+}
+
+SDP4BIT_HOST_DEVICE float decode_dithered(int code, float scale, std::uint32_t noise16, std::uint32_t bits) {
+  const float unit = bits == 4 ? 0x1p-16f : 0x1p-15f;
+  const float level = static_cast<float>(code) + (1.0f - unit - dither(noise16, bits));
+  return fmaf(level, scale, 0.5f * unit * scale);
+}
+
+SDP4BIT_HOST_DEVICE int encode_companded(float value, float scale) {
+  const float t = to_middle(value, scale, 1.0f) * (1.0f / (scale * middle_factor(scale)));
+  return static_cast<int>(fmaf(t * (2.0f - fabsf(t)), t < 0.0f ? 8.0f : 7.0f, kRounder) - kRounder);
+}
+
+SDP4BIT_HOST_DEVICE float decode_companded(int code, float scale) {
+  const float v = static_cast<float>(code) * (code < 0 ? 1.0f / 8 : 1.0f / 7);
+  const float square = v * v;
+  return v * fmaf(square, fmaf(square, 0.15f, 0.155f), 0.53f) * scale;
 }
 
 /// Place of the code of element `i` in the 32-bit words of a group's codes: word i / codes_per_word(bits).

@@ -61,15 +61,10 @@ __global__ void __launch_bounds__(kThreads)
     const std::uint32_t largest = group_maximum(block_magnitude(value), threads, scratch);
     if (size == 0) continue;
 
-    const float scale = group_scale(largest, Bits, layout.scale);
-    const BlockNoise noise{chunk.codec.rounding == Rounding::stochastic,
-                           key,
-                           draw,
-                           MessageKind::weight_difference,
-                           0,
-                           chunk.offset + begin};
+    const float scale = group_scale(largest, scale_steps(layout.coding, Bits), layout.scale);
+    const BlockNoise noise{key, draw, MessageKind::weight_difference, 0, chunk.offset + begin};
     std::uint32_t words[kCodeWords<Bits>];
-    encode_block<Bits>(words, value, scale, noise);
+    encode_block<WeightCodings, Bits>(words, value, scale, layout.coding, noise);
     store_words(segment + layout.code_offset(begin), words);
     if (threadIdx.x % threads == 0) {
       const bool is_last = chunk.count - begin <= std::size_t{threads} * kBlock;
@@ -77,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
       args.maxima[begin >> layout.group_shift] = {largest, largest_weight};
       count_sent_group(args.nonfinite, scale);
     }
-    add_decoded_words<Bits>(before, words, scale);
+    add_decoded_block<WeightCodings, Bits>(before, words, scale, layout.coding, noise);
     if (entry) store_block(entry + begin, before, size);
     if (replica) store_block(replica + begin, before, size);
     if (staged) store_block(staged + begin, before, staged_size<T>(size));
@@ -150,7 +145,8 @@ __global__ void __launch_bounds__(kThreads)
     std::uint32_t words[kCodeWords<Bits>];
     load_words(words, segment + layout.code_offset(begin));
     const float scale = valid ? load_scale(segment, layout, begin) : float_from_bits(kNanBits);
-    add_decoded_words<Bits>(value, words, scale);
+    const BlockNoise noise{};  // no coding of weights asks its receivers to draw
+    add_decoded_block<WeightCodings, Bits>(value, words, scale, layout.coding, noise);
     count_received_group(args.nonfinite, layout, begin, scale != scale);
     if (entry) store_block(entry + begin, value, size);
     store_block(receive + begin, value, size);
@@ -192,7 +188,7 @@ cudaError_t encode_difference(const EncodeDifferenceArgs& args, cudaStream_t str
   const WeightChunk& chunk = args.chunk;
   if (chunk.count == 0) return cudaSuccess;
   dim3 grid;
-  if (!codec_is_valid(chunk.codec) || !make_grid(grid, chunk.count)) return cudaErrorInvalidValue;
+  if (!weight_codec_is_valid(chunk.codec) || !make_grid(grid, chunk.count)) return cudaErrorInvalidValue;
   const SegmentLayout layout(chunk.count, chunk.codec);
   const PhiloxKey key = noise_key(args.key.seed, args.key.rank, args.key.communicator);
   return with_type(chunk.type, [&]<typename T>() {
@@ -206,7 +202,7 @@ cudaError_t measure_difference(const MeasureDifferenceArgs& args, cudaStream_t s
   const WeightChunk& chunk = args.chunk;
   if (chunk.count == 0) return cudaSuccess;
   dim3 grid;
-  if (!codec_is_valid(chunk.codec) || !make_grid(grid, chunk.count)) return cudaErrorInvalidValue;
+  if (!weight_codec_is_valid(chunk.codec) || !make_grid(grid, chunk.count)) return cudaErrorInvalidValue;
   const SegmentLayout layout(chunk.count, chunk.codec);
   return with_type(chunk.type, [&]<typename T>() {
     return launch_kernel(measure_difference_kernel<T>, grid, kThreads, 0, stream, args, layout);
@@ -217,7 +213,7 @@ cudaError_t add_difference(const AddDifferenceArgs& args, cudaStream_t stream) {
   const WeightChunk& chunk = args.chunk;
   if (chunk.count == 0 || args.message_count == 0) return cudaSuccess;
   dim3 grid;
-  if (!codec_is_valid(chunk.codec) || !make_grid(grid, chunk.count, args.message_count))
+  if (!weight_codec_is_valid(chunk.codec) || !make_grid(grid, chunk.count, args.message_count))
     return cudaErrorInvalidValue;
   const SegmentLayout layout(chunk.count, chunk.codec);
   return with_type(chunk.type, [&]<typename T>() {

@@ -1,12 +1,15 @@
-// The codec of a 32-element block without divisions and, with 4 bits, without conversions: the bits of
+// The codings on a 32-element block, without divisions and, with 4 bits, without conversions: the bits of
 // codec.h.
 //
-// Host tests compare it with codec.h; the numbers it relies on:
+// A coding is a policy: what a code adds to its word, and what it decodes to. Loops over blocks and words are
+// written once, below; the lists at the end say which codings the kernels of gradients and of weights know.
+// Host tests compare every policy with codec.h; the numbers they rely on:
 //  - x / s, correctly rounded, is one product and two fused multiply-adds once 1 / s is known (Brisebarre,
-//  Muller and
-//    Raina, IEEE Trans. Computers 53(8), 2004), as long as nothing underflows: very small and very large
-//    groups are moved by a power of two first.
-//  - Adding 1.5 * 2^23 rounds to an integer, which is then the low bits of the sum.
+//    Muller and Raina, IEEE Trans. Computers 53(8), 2004), as long as nothing underflows: very small and very
+//    large groups are moved by a power of two first.
+//  - Adding 1.5 * 2^n to a small number leaves its integer part, and as many bits of fraction as are wanted,
+//  in
+//    the low bits of the sum.
 #pragma once
 
 #include <cmath>
@@ -23,9 +26,6 @@ namespace sdp4bit {
 template <unsigned Bits>
 inline constexpr unsigned kCodeWords = kBlock* Bits / 32;
 
-inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23
-inline constexpr std::uint32_t kRounderBits = 0x4b400000u;
-
 /// In every field of a word: what turns two's complement into an offset from 2^(bits-1), and back.
 template <unsigned Bits>
 inline constexpr std::uint32_t kSignBits = Bits == 4 ? 0x88888888u : 0x80808080u;
@@ -38,85 +38,138 @@ constexpr std::uint32_t in_every_field(std::uint32_t value) {
   return sum;
 }
 
-/// x / scale, correctly rounded, for scales that are far from the ends of the exponent range.
-SDP4BIT_HOST_DEVICE float divide(float x, float scale, float inverse) {
-  const float quotient = x * inverse;
-  return fmaf(fmaf(-scale, quotient, x), inverse, quotient);
+/// A group's scale with its inverse, where neither is near an end of the exponent range.
+struct MiddleScale {
+  float scale;
+  float inverse;
+};
+
+/// x / scale, correctly rounded.
+SDP4BIT_HOST_DEVICE float divide(float x, const MiddleScale& by) {
+  const float quotient = x * by.inverse;
+  return fmaf(fmaf(-by.scale, quotient, x), by.inverse, quotient);
 }
 
-/// Brings a group whose scale is near an end of the exponent range to its middle; codes do not change. A
-/// subnormal scale may have been rounded down, so that values exceed L scales: they are clamped.
+/// The code whose offset from 2^(bits-1) is given, as a float.
 template <unsigned Bits>
-SDP4BIT_HOST_DEVICE float move_to_middle(float (&value)[kBlock], float scale) {
-  if (scale < 0x1p-60f) {
-    scale *= 0x1p80f;
-    const float limit = static_cast<float>(largest_code(Bits)) * scale;
-    SDP4BIT_UNROLL
-    for (unsigned i = 0; i < kBlock; ++i) value[i] = fminf(fmaxf(value[i] * 0x1p80f, -limit), limit);
-  } else if (scale > 0x1p60f) {
-    scale *= 0x1p-70f;
-    SDP4BIT_UNROLL
-    for (unsigned i = 0; i < kBlock; ++i) value[i] *= 0x1p-70f;
+SDP4BIT_HOST_DEVICE float code_as_float(std::uint32_t offset_code) {
+  constexpr float zero = 8388608.0f + (1u << (Bits - 1));  // 2^23 and the offset
+  return float_from_bits(offset_code | 0x4b000000u) - zero;
+}
+
+// Policies. field() returns kFieldOfZero + code, modulo 2^32; noise16 is 0 where the coding draws none.
+
+template <unsigned Bits>
+struct NearestCoding {
+  static constexpr Coding kCoding = Coding::nearest;
+  static constexpr bool kSenderDraws = false, kReceiverDraws = false;
+  static constexpr std::uint32_t kFieldOfZero = kRounderBits;
+
+  SDP4BIT_HOST_DEVICE static std::uint32_t field(float value, const MiddleScale& by, std::uint32_t) {
+    return bits_of(divide(value, by) + kRounder);
   }
-  return scale;
-}
+  SDP4BIT_HOST_DEVICE static float decoded(std::uint32_t offset_code, float scale, std::uint32_t) {
+    return code_as_float<Bits>(offset_code) * scale;
+  }
+};
 
-/// The 32-bit words of 8 codes, noise 16 bits each, or of nearest codes. `t` is the value over the scale.
 template <unsigned Bits>
-SDP4BIT_HOST_DEVICE std::uint32_t nearest_field(float t) {
-  return bits_of(t + kRounder);  // kRounderBits + code
-}
-template <unsigned Bits>
-SDP4BIT_HOST_DEVICE std::uint32_t stochastic_field(float t, std::uint32_t noise16) {
-  if constexpr (Bits == 4) {
-    return (bits_of(fmaf(t, 65536.0f, kRounder)) + noise16) >> 16;  // (kRounderBits >> 16) + code
-  } else {
+struct StochasticCoding {
+  static constexpr Coding kCoding = Coding::stochastic;
+  static constexpr bool kSenderDraws = true, kReceiverDraws = false;
+  static constexpr std::uint32_t kFieldOfZero = Bits == 4 ? kRounderBits >> 16 : 0;
+
+  SDP4BIT_HOST_DEVICE static std::uint32_t field(float value, const MiddleScale& by, std::uint32_t noise16) {
+    const float t = divide(value, by);
+    if constexpr (Bits == 4) return (bits_of(fmaf(t, 65536.0f, kRounder)) + noise16) >> 16;
 #ifdef __CUDA_ARCH__
     const int fixed = __float2int_rn(t * 65536.0f);
 #else
     const int fixed = static_cast<int>(rintf(t * 65536.0f));
 #endif
-    return static_cast<std::uint32_t>((fixed + static_cast<int>(noise16)) >> 16);  // code
+    return static_cast<std::uint32_t>((fixed + static_cast<int>(noise16)) >> 16);
   }
-}
+  SDP4BIT_HOST_DEVICE static float decoded(std::uint32_t offset_code, float scale, std::uint32_t) {
+    return code_as_float<Bits>(offset_code) * scale;
+  }
+};
 
 template <unsigned Bits>
-SDP4BIT_HOST_DEVICE void encode_block_nearest(std::uint32_t (&words)[kCodeWords<Bits>],
-                                              float (&value)[kBlock], float scale) {
-  scale = move_to_middle<Bits>(value, scale);
-  const float inverse = 1.0f / scale;
-  constexpr unsigned per_word = 32 / Bits;
-  constexpr std::uint32_t excess = in_every_field<Bits>(kRounderBits - (1u << (Bits - 1)));
-  SDP4BIT_UNROLL
-  for (unsigned w = 0; w < kCodeWords<Bits>; ++w) {
-    std::uint32_t sum = 0u - excess;
-    SDP4BIT_UNROLL
-    for (unsigned i = 0; i < per_word; ++i) {
-      sum += nearest_field<Bits>(divide(value[w * per_word + i], scale, inverse)) << (i * Bits);
-    }
-    words[w] = sum ^ kSignBits<Bits>;
+struct DitheredCoding {
+  static constexpr Coding kCoding = Coding::dithered;
+  static constexpr bool kSenderDraws = true, kReceiverDraws = true;
+  static constexpr unsigned kFraction = Bits == 4 ? 16 : 15;                           // bits of u
+  static constexpr std::uint32_t kBaseBits = Bits == 4 ? 0x43400000u : 0x43c00000u;    // dither_base
+  static constexpr std::uint32_t kLowestBits = Bits == 4 ? 0x43000000u : 0x43800000u;  // its power of two
+  static constexpr std::uint32_t kFieldOfZero = kBaseBits >> kFraction;
+
+  SDP4BIT_HOST_DEVICE static std::uint32_t unit_noise(std::uint32_t noise16) {
+    return Bits == 4 ? noise16 : noise16 >> 1;
   }
+  SDP4BIT_HOST_DEVICE static std::uint32_t field(float value, const MiddleScale& by, std::uint32_t noise16) {
+    constexpr std::uint32_t half_below = kBaseBits - (1u << (kFraction - 1));
+    return bits_of(fmaf(value, by.inverse, float_from_bits(half_below + unit_noise(noise16)))) >> kFraction;
+  }
+  /// 1 - unit - u is the complement of u's bits: code and fraction stand in one float.
+  SDP4BIT_HOST_DEVICE static float decoded(std::uint32_t offset_code, float scale, std::uint32_t noise16) {
+    constexpr std::uint32_t ones = (1u << kFraction) - 1;
+    constexpr float half_unit = Bits == 4 ? 0x1p-17f : 0x1p-16f;
+    const std::uint32_t level = kLowestBits | offset_code << kFraction | (unit_noise(noise16) ^ ones);
+    const float zero = float_from_bits(kLowestBits) + static_cast<float>(1u << (Bits - 1));
+    return fmaf(float_from_bits(level) - zero, scale, half_unit * scale);
+  }
+};
+
+template <unsigned Bits>
+struct CompandedCoding {
+  static constexpr Coding kCoding = Coding::companded;
+  static constexpr bool kSenderDraws = false, kReceiverDraws = false;
+  static constexpr std::uint32_t kFieldOfZero = kRounderBits;
+
+  SDP4BIT_HOST_DEVICE static std::uint32_t field(float value, const MiddleScale& by, std::uint32_t) {
+    const float t = value * by.inverse;
+    return bits_of(fmaf(t * (2.0f - fabsf(t)), t < 0.0f ? 8.0f : 7.0f, kRounder));
+  }
+  SDP4BIT_HOST_DEVICE static float decoded(std::uint32_t offset_code, float scale, std::uint32_t) {
+    const float v = code_as_float<Bits>(offset_code) * (offset_code < 8 ? 1.0f / 8 : 1.0f / 7);
+    const float square = v * v;
+    return v * fmaf(square, fmaf(square, 0.15f, 0.155f), 0.53f) * scale;
+  }
+};
+
+/// Brings a block whose group's scale is near an end of the exponent range to its middle; codes do not
+/// change.
+template <typename Policy, unsigned Bits>
+SDP4BIT_HOST_DEVICE MiddleScale move_to_middle(float (&value)[kBlock], float scale) {
+  const float factor = middle_factor(scale);
+  if (factor != 1.0f) {
+    SDP4BIT_UNROLL
+    for (unsigned i = 0; i < kBlock; ++i) {
+      value[i] = to_middle(value[i], scale, scale_steps(Policy::kCoding, Bits));
+    }
+    scale *= factor;
+  }
+  return {scale, 1.0f / scale};
 }
 
-/// `noise(first)` gives the random bits of the 8 elements that begin at `first` of the block.
-template <unsigned Bits, typename Noise>
-SDP4BIT_HOST_DEVICE void encode_block_stochastic(std::uint32_t (&words)[kCodeWords<Bits>],
-                                                 float (&value)[kBlock], float scale, Noise&& noise) {
-  scale = move_to_middle<Bits>(value, scale);
-  const float inverse = 1.0f / scale;
+/// Codes a block; `value` is used up. Requires has_codes(scale). `noise(first)` gives the random bits of the
+/// 8 elements that begin at `first` of the block.
+template <typename Policy, unsigned Bits, typename Noise>
+SDP4BIT_HOST_DEVICE void encode_block(std::uint32_t (&words)[kCodeWords<Bits>], float (&value)[kBlock],
+                                      float scale, Noise&& noise) {
+  const MiddleScale by = move_to_middle<Policy, Bits>(value, scale);
   constexpr unsigned per_word = 32 / Bits;
-  constexpr std::uint32_t offset = Bits == 4 ? kRounderBits >> 16 : 0;
-  constexpr std::uint32_t excess = in_every_field<Bits>(offset - (1u << (Bits - 1)));
+  constexpr std::uint32_t excess = in_every_field<Bits>(Policy::kFieldOfZero - (1u << (Bits - 1)));
   SDP4BIT_UNROLL
   for (unsigned first = 0; first < kBlock; first += kElementsPerNoise) {
-    const Philox4 random = noise(first);
+    Philox4 random{};
+    if constexpr (Policy::kSenderDraws) random = noise(first);
     SDP4BIT_UNROLL
     for (unsigned begin = 0; begin < kElementsPerNoise; begin += per_word) {
       std::uint32_t sum = 0u - excess;
       SDP4BIT_UNROLL
       for (unsigned i = 0; i < per_word; ++i) {
-        const float t = divide(value[first + begin + i], scale, inverse);
-        sum += stochastic_field<Bits>(t, noise16(random, begin + i)) << (i * Bits);
+        sum += Policy::field(value[first + begin + i], by, noise16(random, begin + i)) << (i * Bits);
       }
       words[(first + begin) / per_word] = sum ^ kSignBits<Bits>;
     }
@@ -124,17 +177,41 @@ SDP4BIT_HOST_DEVICE void encode_block_stochastic(std::uint32_t (&words)[kCodeWor
 }
 
 /// sum[i] += decoded element i.
-template <unsigned Bits>
-SDP4BIT_HOST_DEVICE void add_decoded_words(float (&sum)[kBlock],
-                                           const std::uint32_t (&words)[kCodeWords<Bits>], float scale) {
+template <typename Policy, unsigned Bits, typename Noise>
+SDP4BIT_HOST_DEVICE void add_decoded_block(float (&sum)[kBlock],
+                                           const std::uint32_t (&words)[kCodeWords<Bits>], float scale,
+                                           Noise&& noise) {
   constexpr unsigned per_word = 32 / Bits;
-  constexpr float zero = 8388608.0f + (1u << (Bits - 1));  // 2^23 and the offset of a code
   SDP4BIT_UNROLL
-  for (unsigned i = 0; i < kBlock; ++i) {
-    const std::uint32_t shifted = (words[i / per_word] ^ kSignBits<Bits>) >> (i % per_word * Bits);
-    const float code = float_from_bits((shifted & ((1u << Bits) - 1)) | 0x4b000000u) - zero;
-    sum[i] += code * scale;
+  for (unsigned first = 0; first < kBlock; first += kElementsPerNoise) {
+    Philox4 random{};
+    if constexpr (Policy::kReceiverDraws) random = noise(first);
+    SDP4BIT_UNROLL
+    for (unsigned i = first; i < first + kElementsPerNoise; ++i) {
+      const std::uint32_t shifted = (words[i / per_word] ^ kSignBits<Bits>) >> (i % per_word * Bits);
+      sum[i] += Policy::decoded(shifted & ((1u << Bits) - 1), scale, noise16(random, i - first));
+    }
   }
 }
+
+/// The codings that a kernel knows. with() calls visit.operator()<Policy>() for the one that is meant.
+template <template <unsigned> typename... Policies>
+struct CodingList {
+  template <unsigned Bits, typename Visit>
+  SDP4BIT_HOST_DEVICE static void with(Coding coding, Visit&& visit) {
+    const auto visits = [&]<typename Policy>() {
+      if constexpr (has_width(Policy::kCoding, Bits)) {
+        if (coding == Policy::kCoding) {
+          visit.template operator()<Policy>();
+          return true;
+        }
+      }
+      return false;
+    };
+    (void)(visits.template operator()<Policies<Bits>>() || ...);
+  }
+};
+using GradientCodings = CodingList<NearestCoding, StochasticCoding, DitheredCoding>;
+using WeightCodings = CodingList<NearestCoding, StochasticCoding, CompandedCoding>;
 
 }  // namespace sdp4bit

@@ -39,8 +39,16 @@ constexpr unsigned log2_of_power(std::size_t power_of_two) {
 }
 
 constexpr bool codec_is_valid(const Codec& codec) {
-  return (codec.bits == 4 || codec.bits == 8) && codec.group_size >= kSmallestGroup &&
+  return has_width(codec.coding, codec.bits) && codec.group_size >= kSmallestGroup &&
          codec.group_size <= kLargestGroup && (codec.group_size & (codec.group_size - 1)) == 0;
+}
+
+/// What the kernels of gradients and of weights can be asked for.
+constexpr bool gradient_codec_is_valid(const Codec& codec) {
+  return codec_is_valid(codec) && codec.coding != Coding::companded;
+}
+constexpr bool weight_codec_is_valid(const Codec& codec) {
+  return codec_is_valid(codec) && codec.coding != Coding::dithered;
 }
 
 /// Where the parts of a segment lie in its message; made once on the host.
@@ -50,6 +58,7 @@ struct SegmentLayout {
   std::uint32_t bits = 4;
   std::uint32_t group_shift = 7;  // log2 of the group size
   ScaleType scale = ScaleType::float32;
+  Coding coding = Coding::stochastic;
 
   constexpr SegmentLayout() = default;
   constexpr SegmentLayout(std::size_t count, const Codec& codec)
@@ -57,7 +66,8 @@ struct SegmentLayout {
         codes_offset(scales_bytes(count, codec)),
         bits(codec.bits),
         group_shift(log2_of_power(codec.group_size)),
-        scale(codec.scale) {}
+        scale(codec.scale),
+        coding(codec.coding) {}
 
   /// From the message's first byte.
   constexpr std::size_t segment_offset(std::size_t segment) const {

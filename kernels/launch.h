@@ -94,8 +94,8 @@ cudaError_t reduce_requantize(const ReduceRequantizeArgs& args, cudaStream_t str
 struct ReduceFinishArgs {
   Segments input;  // type, offset and count also describe the output
   const float* own_partial = nullptr;
-  std::uint32_t own_segment = 0;
-  Messages received;  // message_count messages of one segment
+  std::uint32_t own_segment = 0;  // of the input: the rank, which also keys the senders' noise
+  Messages received;              // message_count messages of one segment
   std::uint32_t message_count = 0;
   std::uint32_t own_position = 0;
   Codec codec;

@@ -19,7 +19,7 @@ namespace sdp4bit {
 /// Which part of which call's shards a launch works on; equal on all ranks.
 struct WeightChunk {
   ElementType type = ElementType::bfloat16;
-  Codec codec{.bits = 4, .group_size = 2048, .rounding = Rounding::nearest, .hadamard = false};
+  Codec codec{.bits = 4, .group_size = 2048, .coding = Coding::nearest, .hadamard = false};
   std::size_t shard = 0;   // elements of a shard: the class's count
   std::size_t offset = 0;  // of the chunk within the shard
   std::size_t count = 0;   // of the chunk

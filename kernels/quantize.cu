@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kThreads)
     input_segment = args.table[blockIdx.z * args.segments_per_message + blockIdx.y];
     if (blockIdx.x == 0 && blockIdx.y == 0) {
       *reinterpret_cast<MessageHeader*>(message) =
-          gradient_header(args.kind, draw, args.sender, args.chunk, args.input.count);
+          gradient_header(args.kind, draw, args.sender, args.chunk, args.input.count, key);
     }
   }
   __syncthreads();
@@ -35,12 +35,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::size_t begin = block_begin(tile, threadIdx.x);
     float value[kBlock];
     load_input<T>(value, args.input, input_segment, begin, factor, args.codec.hadamard);
-    const BlockNoise noise{args.codec.rounding == Rounding::stochastic,
-                           key,
-                           draw,
-                           args.kind,
-                           input_segment,
-                           args.input.offset + begin};
+    const BlockNoise noise{key, draw, args.kind, input_segment, args.input.offset + begin};
     encode_to_segment<Bits>(segment, layout, value, begin, args.input.count, noise, scratch, args.nonfinite);
   }
 }
@@ -49,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
 
 cudaError_t quantize(const QuantizeArgs& args, cudaStream_t stream) {
   if (args.input.count == 0 || args.message_count == 0 || args.segments_per_message == 0) return cudaSuccess;
-  if (!codec_is_valid(args.codec)) return cudaErrorInvalidValue;
+  if (!gradient_codec_is_valid(args.codec)) return cudaErrorInvalidValue;
   dim3 grid;
   if (!make_grid(grid, args.input.count, args.segments_per_message, args.message_count))
     return cudaErrorInvalidValue;

@@ -17,12 +17,21 @@ struct ReceivedMessages {
   SegmentLayout layout;
   std::size_t segment_offset;  // of the segment in use, from a message's first byte
   const bool* invalid;         // shared memory, one a message
+  MessageKind kind;
+  std::uint32_t segment;  // the senders' input segment, which keys their noise ...
+  std::uint64_t offset;   // ... and the chunk's first element in it
+
+  /// The noise of message `m`'s sender in the block that begins at `begin`.
+  __device__ __forceinline__ BlockNoise noise(std::uint32_t m, std::size_t begin) const {
+    const auto& header = *reinterpret_cast<const MessageHeader*>(messages.data + m * messages.stride);
+    return {header_key(header), header.draw, kind, segment, offset + begin};
+  }
 
   /// Adds message `m`'s block that begins at `begin`; true if it is NaN.
   template <unsigned Bits>
   __device__ __forceinline__ bool add(float (&sum)[kBlock], std::uint32_t m, std::size_t begin) const {
     return add_decoded<Bits>(sum, messages.data + m * messages.stride + segment_offset, layout, begin,
-                             invalid[m]);
+                             invalid[m], [&](unsigned first) { return noise(m, begin)(first); });
   }
 };
 

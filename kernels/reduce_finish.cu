@@ -31,7 +31,8 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) factor = args.own_partial != nullptr ? 1.0f : entry_factor<T>(args.input);
   check_headers(invalid, args.received, args.message_count, args.kind, args.chunk, args.input.count,
                 args.error);
-  const ReceivedMessages received{args.received, layout, layout.segment_offset(0), invalid};
+  const ReceivedMessages received{args.received, layout,           layout.segment_offset(0), invalid,
+                                  args.kind,     args.own_segment, args.input.offset};
   const std::size_t count = args.input.count;
   T* output = static_cast<T*>(args.output) + args.input.offset;
   for (std::size_t begin = block_begin(blockIdx.x, threadIdx.x); begin < count; begin += gridDim.x * kTile) {
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kThreads)
 cudaError_t reduce_finish(const ReduceFinishArgs& args, cudaStream_t stream) {
   if (args.input.count == 0) return cudaSuccess;
   dim3 grid;
-  if (!codec_is_valid(args.codec) || args.own_position > args.message_count ||
+  if (!gradient_codec_is_valid(args.codec) || args.own_position > args.message_count ||
       !is_aligned(args.own_partial, kMessageAlign) || args.message_count > kLargestMessageCount ||
       !make_grid(grid, args.input.count)) {
     return cudaErrorInvalidValue;

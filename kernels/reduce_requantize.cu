@@ -28,14 +28,19 @@ __global__ void __launch_bounds__(kThreads)
     factor = entry_factor<T>(args.input);
     input_segment = args.own_table[node];
     if (blockIdx.x == 0 && travels) {
-      *reinterpret_cast<MessageHeader*>(message) = gradient_header(MessageKind::gradient_between_nodes, draw,
-                                                                   args.sender, args.chunk, args.input.count);
+      *reinterpret_cast<MessageHeader*>(message) = gradient_header(
+          MessageKind::gradient_between_nodes, draw, args.sender, args.chunk, args.input.count, key);
     }
   }
   check_headers(invalid, args.received, args.peer_count, MessageKind::gradient_in_node, args.chunk,
                 args.input.count, args.error);
-  const ReceivedMessages received{args.received, received_layout, received_layout.segment_offset(node),
-                                  invalid};
+  const ReceivedMessages received{args.received,
+                                  received_layout,
+                                  received_layout.segment_offset(node),
+                                  invalid,
+                                  MessageKind::gradient_in_node,
+                                  input_segment,
+                                  args.input.offset};
   const std::size_t count = args.input.count;
   const std::size_t tiles = tile_count(count);
   for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -48,9 +53,8 @@ __global__ void __launch_bounds__(kThreads)
         sum_in_rank_order<ReceivedBits>(sum, own, min(args.own_position, peers), received, peers, begin);
     count_received_group(args.nonfinite, received_layout, begin, nan);
     if (travels) {
-      const BlockNoise noise{
-          args.codec.rounding == Rounding::stochastic, key,           draw,
-          MessageKind::gradient_between_nodes,         input_segment, args.input.offset + begin};
+      const BlockNoise noise{key, draw, MessageKind::gradient_between_nodes, input_segment,
+                             args.input.offset + begin};
       encode_to_segment<Bits>(message + layout.segment_offset(0), layout, sum, begin, count, noise, scratch,
                               args.nonfinite);
     } else if (begin < count) {
@@ -64,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
 cudaError_t reduce_requantize(const ReduceRequantizeArgs& args, cudaStream_t stream) {
   if (args.input.count == 0 || args.node_count == 0) return cudaSuccess;
   dim3 grid;
-  if (!codec_is_valid(args.codec) || !codec_is_valid(args.received_codec) ||
+  if (!gradient_codec_is_valid(args.codec) || !gradient_codec_is_valid(args.received_codec) ||
       args.codec.hadamard != args.received_codec.hadamard || args.own_position > args.peer_count ||
       !is_aligned(args.own_partial, kMessageAlign) || args.peer_count > kLargestMessageCount ||
       !make_grid(grid, args.input.count, args.node_count)) {

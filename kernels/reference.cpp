@@ -42,9 +42,12 @@ std::vector<float> load_segment(const Segments& input, std::size_t segment, bool
   return padded;
 }
 
-/// Segment `segment` of message `m`, all NaN where the message's header cannot be.
-std::vector<float> receive(const Messages& messages, std::size_t m, std::size_t segment, std::size_t count,
-                           const Codec& codec, MessageKind kind, std::uint32_t chunk, std::uint32_t* error) {
+/// Segment `segment` of message `m`, which its sender had as `input_segment`; all NaN where the message's
+/// header cannot be.
+std::vector<float> receive(const Messages& messages, std::size_t m, std::size_t segment,
+                           std::uint32_t input_segment, const Segments& input, const Codec& codec,
+                           MessageKind kind, std::uint32_t chunk, std::uint32_t* error) {
+  const std::size_t count = input.count;
   const std::byte* message = messages.data + m * messages.stride;
   MessageHeader header;
   std::memcpy(&header, message, sizeof(header));
@@ -52,8 +55,8 @@ std::vector<float> receive(const Messages& messages, std::size_t m, std::size_t 
     if (error != nullptr) *error = 1;
     return std::vector<float>(padded_count(count), std::numeric_limits<float>::quiet_NaN());
   }
-  return decode_segment(message + sizeof(MessageHeader) + segment * segment_bytes(count, codec), count,
-                        codec);
+  return decode_segment(message + sizeof(MessageHeader) + segment * segment_bytes(count, codec), count, codec,
+                        {header_key(header), header.draw, kind, input_segment, input.offset});
 }
 
 void add(std::vector<float>& sum, const std::vector<float>& summand) {
@@ -83,7 +86,7 @@ void quantize(const QuantizeArgs& args) {
   const PhiloxKey key = noise_key(args.key.seed, args.key.rank, args.key.communicator);
   for (std::uint32_t m = 0; m < args.message_count; ++m) {
     std::byte* message = args.messages.data + m * args.messages.stride;
-    write_header(message, gradient_header(args.kind, draw, args.sender, args.chunk, count));
+    write_header(message, gradient_header(args.kind, draw, args.sender, args.chunk, count, key));
     for (std::uint32_t s = 0; s < args.segments_per_message; ++s) {
       const std::uint32_t segment = args.table[m * args.segments_per_message + s];
       encode_segment(message + sizeof(MessageHeader) + s * segment_bytes(count, args.codec),
@@ -104,7 +107,7 @@ void reduce_requantize(const ReduceRequantizeArgs& args) {
     const std::uint32_t segment = args.own_table[node];
     std::vector<std::vector<float>> received;
     for (std::uint32_t peer = 0; peer < args.peer_count; ++peer) {
-      received.push_back(receive(args.received, peer, node, count, args.received_codec,
+      received.push_back(receive(args.received, peer, node, segment, args.input, args.received_codec,
                                  MessageKind::gradient_in_node, args.chunk, args.error));
     }
     const std::vector<float> sum = sum_in_rank_order(load_segment(args.input, segment, args.codec.hadamard),
@@ -113,7 +116,7 @@ void reduce_requantize(const ReduceRequantizeArgs& args) {
       for (std::size_t i = 0; i < sum.size(); ++i) args.own_partial[i] = canonical(sum[i]);
       continue;
     }
-    write_header(message, gradient_header(kind, draw, args.sender, args.chunk, count));
+    write_header(message, gradient_header(kind, draw, args.sender, args.chunk, count, key));
     encode_segment(message + sizeof(MessageHeader), sum, count, args.codec,
                    {key, draw, kind, segment, args.input.offset});
     message += args.messages.stride;
@@ -129,7 +132,8 @@ void reduce_finish(const ReduceFinishArgs& args) {
           : load_segment(args.input, args.own_segment, args.codec.hadamard);
   std::vector<std::vector<float>> received;
   for (std::uint32_t m = 0; m < args.message_count; ++m) {
-    received.push_back(receive(args.received, m, 0, count, args.codec, args.kind, args.chunk, args.error));
+    received.push_back(receive(args.received, m, 0, args.own_segment, args.input, args.codec, args.kind,
+                               args.chunk, args.error));
   }
   std::vector<float> sum = sum_in_rank_order(own, args.own_position, received);
   if (args.codec.hadamard) for_each_block(sum, [](auto& block) { inverse_hadamard32(block); });

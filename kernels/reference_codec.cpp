@@ -35,14 +35,34 @@ void store_scale(std::byte* segment, std::size_t group, ScaleType type, float sc
   }
 }
 
-int encode(float value, float scale, const Codec& codec, const SegmentNoise& noise, std::size_t element) {
-  if (!has_codes(scale)) return 0;
-  if (codec.rounding == Rounding::nearest) return encode_nearest(value, scale, codec.bits);
+/// The 16 random bits of an element of the segment.
+std::uint32_t noise_of(const SegmentNoise& noise, std::size_t element) {
   const std::uint64_t position = noise.element + element;
   const std::uint64_t first = position / kElementsPerNoise * kElementsPerNoise;
   const Philox4 random = sdp4bit::noise(noise.key, noise.draw, noise.kind, noise.segment, first);
-  return encode_stochastic(value, scale, noise16(random, static_cast<unsigned>(position - first)),
-                           codec.bits);
+  return noise16(random, static_cast<unsigned>(position - first));
+}
+
+int encode(float value, float scale, const Codec& codec, const SegmentNoise& noise, std::size_t element) {
+  if (!has_codes(scale)) return 0;
+  switch (codec.coding) {
+    case Coding::stochastic:
+      return encode_stochastic(value, scale, noise_of(noise, element), codec.bits);
+    case Coding::dithered:
+      return encode_dithered(value, scale, noise_of(noise, element), codec.bits);
+    case Coding::companded:
+      return encode_companded(value, scale);
+    case Coding::nearest:
+      break;
+  }
+  return encode_nearest(value, scale, codec.bits);
+}
+
+float decode(int code, float scale, const Codec& codec, const SegmentNoise& noise, std::size_t element) {
+  if (codec.coding == Coding::dithered) {
+    return decode_dithered(code, scale, noise_of(noise, element), codec.bits);
+  }
+  return codec.coding == Coding::companded ? decode_companded(code, scale) : sdp4bit::decode(code, scale);
 }
 
 }  // namespace
@@ -79,7 +99,7 @@ void encode_segment(std::byte* segment, std::span<const float> padded, std::size
     const std::size_t end = std::min<std::size_t>(begin + codec.group_size, padded.size());
     std::uint32_t largest = 0;
     for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, magnitude_bits(padded[i]));
-    const float scale = group_scale(largest, codec.bits, codec.scale);
+    const float scale = group_scale(largest, scale_steps(codec.coding, codec.bits), codec.scale);
     store_scale(segment, begin / codec.group_size, codec.scale, scale);
     for (std::size_t i = begin; i < end; ++i) {
       const std::size_t word = i / per_word * 4;
@@ -91,14 +111,16 @@ void encode_segment(std::byte* segment, std::span<const float> padded, std::size
   }
 }
 
-std::vector<float> decode_segment(const std::byte* segment, std::size_t count, const Codec& codec) {
+std::vector<float> decode_segment(const std::byte* segment, std::size_t count, const Codec& codec,
+                                  const SegmentNoise& noise) {
   const std::byte* codes = segment + scales_bytes(count, codec);
   const std::uint32_t per_word = codes_per_word(codec.bits);
   std::vector<float> decoded(padded_count(count));
   for (std::size_t i = 0; i < decoded.size(); ++i) {
     const auto word = load_bytes<std::uint32_t>(codes, i / per_word * 4);
     const int code = unpack_code(word, static_cast<std::uint32_t>(i % per_word), codec.bits);
-    decoded[i] = canonical(decode(code, load_scale(segment, i / codec.group_size, codec.scale)));
+    decoded[i] =
+        canonical(decode(code, load_scale(segment, i / codec.group_size, codec.scale), codec, noise, i));
   }
   return decoded;
 }

@@ -28,7 +28,8 @@ void store_element(ElementType type, void* data, std::size_t index, float value)
 void encode_segment(std::byte* segment, std::span<const float> padded, std::size_t count, const Codec& codec,
                     const SegmentNoise& noise);
 
-/// The padded_count(count) decoded elements of a segment.
-std::vector<float> decode_segment(const std::byte* segment, std::size_t count, const Codec& codec);
+/// The padded_count(count) decoded elements of a segment; `noise` is the sender's, for dithered codes.
+std::vector<float> decode_segment(const std::byte* segment, std::size_t count, const Codec& codec,
+                                  const SegmentNoise& noise = {});
 
 }  // namespace sdp4bit::reference

@@ -1,6 +1,7 @@
 // The error of sampled messages: what decoding leaves of what was to be sent, in double precision and one
 // fixed order.
 #include "kernels/dispatch.h"
+#include "kernels/header.h"
 #include "kernels/input.cuh"
 #include "kernels/launch_kernel.cuh"
 #include "kernels/launch_sample.h"
@@ -41,13 +42,22 @@ __device__ __forceinline__ void store_partial(const SampleTarget& target, Sample
   if (threadIdx.x == 0) target.partials[blockIdx.x] = sum;
 }
 
+/// The noise of the block that begins at `element` of input segment `segment`, as its message's header keys
+/// it.
+__device__ __forceinline__ BlockNoise message_noise(const std::byte* message, std::uint32_t segment,
+                                                    std::uint64_t element) {
+  const auto& header = *reinterpret_cast<const MessageHeader*>(message);
+  return {header_key(header), header.draw, header.kind, segment, element};
+}
+
 /// The block's decoded values; false where its group is NaN.
 __device__ __forceinline__ bool decode_block(float (&decoded)[kBlock], const std::byte* segment,
-                                             const SegmentLayout& layout, std::size_t begin) {
+                                             const SegmentLayout& layout, std::size_t begin,
+                                             const BlockNoise& noise) {
   SDP4BIT_UNROLL
   for (unsigned i = 0; i < kBlock; ++i) decoded[i] = 0.0f;
-  return layout.bits == 4 ? !add_decoded<4>(decoded, segment, layout, begin, false)
-                          : !add_decoded<8>(decoded, segment, layout, begin, false);
+  return layout.bits == 4 ? !add_decoded<4>(decoded, segment, layout, begin, false, noise)
+                          : !add_decoded<8>(decoded, segment, layout, begin, false, noise);
 }
 
 /// Grid: tiles of all segments of all messages, strided.
@@ -60,14 +70,15 @@ __global__ void __launch_bounds__(kThreads)
   SamplePartial sum{0.0, 0.0};
   for (std::size_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
     const std::size_t travelling = unit / tiles;  // segment, counted through all messages
-    const std::byte* segment = args.messages.data +
-                               travelling / args.segments_per_message * args.messages.stride +
-                               layout.segment_offset(travelling % args.segments_per_message);
+    const std::byte* message =
+        args.messages.data + travelling / args.segments_per_message * args.messages.stride;
+    const std::byte* segment = message + layout.segment_offset(travelling % args.segments_per_message);
     const std::size_t begin = block_begin(unit % tiles, threadIdx.x);
     if (begin >= args.input.count) continue;
     float value[kBlock], decoded[kBlock];
     load_input<T>(value, args.input, args.table[travelling], begin, factor, args.codec.hadamard);
-    if (decode_block(decoded, segment, layout, begin)) add_squares(sum, value, decoded);
+    const BlockNoise noise = message_noise(message, args.table[travelling], args.input.offset + begin);
+    if (decode_block(decoded, segment, layout, begin, noise)) add_squares(sum, value, decoded);
   }
   store_partial(target, sum);
 }
@@ -86,11 +97,16 @@ __global__ void __launch_bounds__(kThreads)
   for (std::size_t unit = blockIdx.x; unit < tiles * (args.node_count - 1); unit += gridDim.x) {
     const auto message = static_cast<std::uint32_t>(unit / tiles);
     const std::uint32_t node = message + (message >= args.own_node ? 1 : 0);
-    const std::byte* segment = args.messages.data + message * args.messages.stride + layout.segment_offset(0);
+    const std::byte* sent = args.messages.data + message * args.messages.stride;
     const std::size_t begin = block_begin(unit % tiles, threadIdx.x);
     if (begin >= args.input.count) continue;
-    const ReceivedMessages received{args.received, received_layout, received_layout.segment_offset(node),
-                                    invalid};
+    const ReceivedMessages received{args.received,
+                                    received_layout,
+                                    received_layout.segment_offset(node),
+                                    invalid,
+                                    MessageKind::gradient_in_node,
+                                    args.own_table[node],
+                                    args.input.offset};
     float own[kBlock], value[kBlock], decoded[kBlock];
     load_input<T>(own, args.input, args.own_table[node], begin, factor, args.codec.hadamard);
     const std::uint32_t position = min(args.own_position, args.peer_count);
@@ -99,17 +115,20 @@ __global__ void __launch_bounds__(kThreads)
     } else {
       sum_in_rank_order<8>(value, own, position, received, args.peer_count, begin);
     }
-    if (decode_block(decoded, segment, layout, begin)) add_squares(sum, value, decoded);
+    const BlockNoise noise = message_noise(sent, args.own_table[node], args.input.offset + begin);
+    if (decode_block(decoded, sent + layout.segment_offset(0), layout, begin, noise)) {
+      add_squares(sum, value, decoded);
+    }
   }
   store_partial(target, sum);
 }
 
 template <unsigned Bits>
 __device__ __forceinline__ void code_and_decode(float (&decoded)[kBlock], float (&value)[kBlock], float scale,
-                                                const BlockNoise& noise) {
+                                                Coding coding, const BlockNoise& noise) {
   std::uint32_t words[kCodeWords<Bits>];
-  encode_block<Bits>(words, value, scale, noise);
-  add_decoded_words<Bits>(decoded, words, scale);
+  encode_block<WeightCodings, Bits>(words, value, scale, coding, noise);
+  add_decoded_block<WeightCodings, Bits>(decoded, words, scale, coding, noise);
 }
 
 /// Grid: tiles of the chunk, strided. Codes as encode_difference does.
@@ -136,20 +155,15 @@ __global__ void __launch_bounds__(kThreads)
     SDP4BIT_UNROLL
     for (unsigned i = 0; i < kBlock; ++i) value[i] -= finite_or_zero(before[i]);
     const std::uint32_t largest = group_maximum(block_magnitude(value), threads, scratch);
-    const float scale = group_scale(largest, layout.bits, layout.scale);
+    const float scale = group_scale(largest, scale_steps(layout.coding, layout.bits), layout.scale);
     if (size == 0 || scale != scale) continue;
-    const BlockNoise noise{chunk.codec.rounding == Rounding::stochastic,
-                           key,
-                           draw,
-                           MessageKind::weight_difference,
-                           0,
-                           chunk.offset + begin};
+    const BlockNoise noise{key, draw, MessageKind::weight_difference, 0, chunk.offset + begin};
     SDP4BIT_UNROLL
     for (unsigned i = 0; i < kBlock; ++i) before[i] = value[i];  // coding uses its values up
     if (layout.bits == 4) {
-      code_and_decode<4>(decoded, before, scale, noise);
+      code_and_decode<4>(decoded, before, scale, layout.coding, noise);
     } else {
-      code_and_decode<8>(decoded, before, scale, noise);
+      code_and_decode<8>(decoded, before, scale, layout.coding, noise);
     }
     add_squares(sum, value, decoded);
   }

@@ -16,7 +16,8 @@ namespace sdp4bit {
 
 enum class ElementType : std::uint8_t { float32, float16, bfloat16 };
 enum class ScaleType : std::uint8_t { float32, bfloat16 };
-enum class Rounding : std::uint8_t { nearest, stochastic };
+/// How a number becomes a code: codec.h defines each.
+enum class Coding : std::uint8_t { nearest, stochastic, dithered, companded };
 
 constexpr std::size_t element_bytes(ElementType type) {
   return type == ElementType::float32 ? 4 : 2;
@@ -25,12 +26,16 @@ constexpr std::size_t scale_bytes(ScaleType type) {
   return type == ScaleType::float32 ? 4 : 2;
 }
 
+constexpr bool has_width(Coding coding, std::uint32_t bits) {
+  return bits == 4 || (bits == 8 && coding != Coding::companded);
+}
+
 /// How numbers are coded. Shapes the wire, so it is equal on all ranks.
 struct Codec {
   std::uint32_t bits = 4;          // 4 or 8
   std::uint32_t group_size = 128;  // elements that share a scale: a power of two, 32 to 8192
   ScaleType scale = ScaleType::float32;
-  Rounding rounding = Rounding::stochastic;
+  Coding coding = Coding::stochastic;
   bool hadamard = true;  // 32-point transform before coding (gradients)
 
   friend constexpr bool operator==(const Codec&, const Codec&) = default;
@@ -39,7 +44,7 @@ struct Codec {
 inline constexpr std::size_t kBlock = 32;            // elements of a Hadamard block, and the padding unit
 inline constexpr std::size_t kMessageAlign = 16;     // of every part of a message
 inline constexpr std::uint32_t kMagic = 0x34504453;  // "SDP4"
-inline constexpr std::uint16_t kWireVersion = 1;
+inline constexpr std::uint16_t kWireVersion = 2;
 
 enum class MessageKind : std::uint16_t {
   gradient_in_node = 1,
@@ -65,7 +70,7 @@ struct MessageHeader {
   std::uint16_t wire_version;
   MessageKind kind;
   std::uint64_t draw;          // the sender's draw number: keys its noise
-  std::uint64_t class_call;    // weights: number of the call in its class
+  std::uint64_t class_call;    // weights: number of the call in its class; gradients: key of the noise
   std::uint32_t slot;          // weights: the sender's slot
   std::uint32_t flags;         // weights: WeightFlag bits
   std::uint32_t sender;        // rank in the communicator

@@ -49,6 +49,7 @@ Codec direct_codec() {
   codec.bits = config().weight_direct;
   // Four bits are there to be compared with differences of four bits: nothing else may differ.
   if (codec.bits != 4) codec.group_size = kDirectGroup;
+  codec.coding = Coding::nearest;  // nothing is offered again
   return codec;
 }
 

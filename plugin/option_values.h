@@ -55,12 +55,14 @@ struct Words {
   }
 };
 
-inline constexpr Words<CodecName, 4> kGradientCodecs{{{{"int4-sr", {4, Rounding::stochastic}},
-                                                       {"int4-rn", {4, Rounding::nearest}},
-                                                       {"int8-sr", {8, Rounding::stochastic}},
-                                                       {"int8-rn", {8, Rounding::nearest}}}}};
-inline constexpr Words<CodecName, 2> kWeightCodecs{
-    {{{"int4", {4, Rounding::nearest}}, {"int8", {8, Rounding::nearest}}}}};
+inline constexpr Words<CodecName, 6> kGradientCodecs{{{{"int4-sr", {4, Coding::stochastic}},
+                                                       {"int4-rn", {4, Coding::nearest}},
+                                                       {"int8-sr", {8, Coding::stochastic}},
+                                                       {"int8-rn", {8, Coding::nearest}},
+                                                       {"dither4", {4, Coding::dithered}},
+                                                       {"dither8", {8, Coding::dithered}}}}};
+inline constexpr Words<CodecName, 3> kWeightCodecs{
+    {{{"int4", {4, Coding::nearest}}, {"int8", {8, Coding::nearest}}, {"compand4", {4, Coding::companded}}}}};
 inline constexpr Words<std::uint32_t, 3> kDirectBits{{{{"0", 0}, {"8", 8}, {"4", 4}}}};
 inline constexpr Words<ScaleType, 2> kScales{{{{"fp32", ScaleType::float32}, {"bf16", ScaleType::bfloat16}}}};
 inline constexpr Words<WeightLedger, 3> kLedgers{

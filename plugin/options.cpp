@@ -30,11 +30,32 @@ constexpr Option row(const char* name, const char* accepts, bool shapes_wire, co
           .print = [](const Config& config) { return Print(config.*Field); }};
 }
 
+/// The words of a table, joined by commas, ended by zero.
+template <const auto& Table>
+constexpr auto joined_words() {
+  constexpr std::string_view kSeparator = ", ";
+  constexpr std::size_t length = [&] {
+    std::size_t sum = 0;
+    for (const auto& [word, meaning] : Table.words) sum += word.size() + kSeparator.size();
+    return sum;
+  }();
+  std::array<char, length> text{};
+  auto end = text.begin();
+  for (const auto& [word, meaning] : Table.words) {
+    if (end != text.begin()) end = std::copy(kSeparator.begin(), kSeparator.end(), end);
+    end = std::copy(word.begin(), word.end(), end);
+  }
+  return text;
+}
+template <const auto& Table>
+inline constexpr auto kJoinedWords = joined_words<Table>();
+
 template <auto Field, const auto& Table>
-constexpr Option words(const char* name, const char* accepts, bool shapes_wire, const char* help) {
+constexpr Option words(const char* name, bool shapes_wire, const char* help) {
   using Value = std::remove_cvref_t<decltype(Config{}.*Field)>;
   return row<Field, [](std::string_view text, Value& value) { return Table.parse(text, value); },
-             [](const Value& value) { return Table.print(value); }>(name, accepts, shapes_wire, help);
+             [](const Value& value) { return Table.print(value); }>(name, kJoinedWords<Table>.data(),
+                                                                    shapes_wire, help);
 }
 
 constexpr bool kWire = true, kLocal = false;
@@ -62,25 +83,26 @@ const std::array kTable{
                                                          "bf16, fp16, fp32, joined by commas", kWire,
                                                          "element types taken by AllGather"),
     words<&Config::codec_inter, kGradientCodecs>(
-        "SDP4BIT_CODEC_INTER", "int4-sr, int4-rn, int8-sr, int8-rn", kWire,
-        "codec of gradients between nodes; sr rounds stochastically, rn to "
-        "nearest"),
-    words<&Config::codec_intra, kGradientCodecs>("SDP4BIT_CODEC_INTRA", "int4-sr, int4-rn, int8-sr, int8-rn",
-                                                 kWire, "codec of gradients in a node"),
+        "SDP4BIT_CODEC_INTER", kWire,
+        "codec of gradients between nodes: sr rounds stochastically, rn to nearest; dither is unbiased as sr "
+        "is, "
+        "with less error, and its receivers draw the sender's noise again"),
+    words<&Config::codec_intra, kGradientCodecs>("SDP4BIT_CODEC_INTRA", kWire,
+                                                 "codec of gradients in a node"),
     row<&Config::gradient_group, parse_group, print_number>("SDP4BIT_GRAD_GROUP",
                                                             "a power of two, 32 to 8192", kWire,
                                                             "elements of a gradient that share a scale"),
     row<&Config::hadamard, parse_hadamard, print_number>("SDP4BIT_HADAMARD", "32, 0", kWire,
                                                          "points of the transform of gradients; 0: none"),
-    words<&Config::scale, kScales>("SDP4BIT_SCALE", "fp32, bf16", kWire, "type of the scales"),
-    words<&Config::codec_weight, kWeightCodecs>("SDP4BIT_CODEC_WEIGHT", "int4, int8", kWire,
-                                                "codec of weight differences"),
+    words<&Config::scale, kScales>("SDP4BIT_SCALE", kWire, "type of the scales"),
+    words<&Config::codec_weight, kWeightCodecs>(
+        "SDP4BIT_CODEC_WEIGHT", kWire,
+        "codec of weight differences; compand4 has levels that are denser near zero"),
     row<&Config::weight_group, parse_group, print_number>(
         "SDP4BIT_WEIGHT_GROUP", "a power of two, 32 to 8192", kWire,
         "elements of a weight difference that share a scale"),
     words<&Config::weight_ledger, kLedgers>(
-        "SDP4BIT_WEIGHT_LEDGER", "node, full, off", kWire,
-        "who remembers weights: the ranks of a column, all ranks, nobody"),
+        "SDP4BIT_WEIGHT_LEDGER", kWire, "who remembers weights: the ranks of a column, all ranks, nobody"),
     row<&Config::weight_memory, parse_memory_bound, print_memory_bound>(
         "SDP4BIT_WEIGHT_MEMORY", "bytes, with K, M or G, or a percentage of the device", kWire,
         "most memory of all ledgers of a communicator"),
@@ -90,13 +112,13 @@ const std::array kTable{
         "waits"),
     row<&Config::weight_refresh, parse_number32, print_number>(
         "SDP4BIT_WEIGHT_REFRESH", "a number; 0: never", kWire, "rounds of differences before a native one"),
-    words<&Config::weight_direct, kDirectBits>("SDP4BIT_WEIGHT_DIRECT", "0, 8, 4", kWire,
+    words<&Config::weight_direct, kDirectBits>("SDP4BIT_WEIGHT_DIRECT", kWire,
                                                "bits of stateless coding for bf16 and fp16 weights that the "
                                                "ledger does not take, with a scale for each 128; 4 costs "
                                                "accuracy and is for comparison with differences only, in "
                                                "groups of SDP4BIT_WEIGHT_GROUP; 0: native"),
     words<&Config::own_shard, kOwnShards>(
-        "SDP4BIT_OWN_SHARD", "auto, replica, exact", kWire,
+        "SDP4BIT_OWN_SHARD", kWire,
         "what the owner of a shard keeps: what the others hold, or its exact values (needed where the slice "
         "is the optimizer's master copy); auto asks by a small step in some elements"),
     row<&Config::start_call, parse_number, print_number>("SDP4BIT_START_CALL", "a number", kWire,
@@ -113,16 +135,15 @@ const std::array kTable{
         "1: before each call all ranks compare it, native ones too, and a difference is an error that names "
         "the "
         "call, the ranks and both values; for finding programs whose ranks call differently; the host waits"),
-    words<&Config::on_mismatch, kOnMismatch>("SDP4BIT_ON_MISMATCH", "native, abort", kWire,
+    words<&Config::on_mismatch, kOnMismatch>("SDP4BIT_ON_MISMATCH", kWire,
                                              "what follows when ranks differ in a variable"),
     row<&Config::gradients_padded, parse_switch, print_switch>(
         "SDP4BIT_RS_PADDED", "0, 1", kWire,
         "1: take ReduceScatter although DeepSpeed was found, whose ZeRO-3 pads gradients with memory that "
         "was never written"),
-    words<&Config::framework, kFrameworks>("SDP4BIT_FRAMEWORK", "auto, deepspeed, other", kLocal,
+    words<&Config::framework, kFrameworks>("SDP4BIT_FRAMEWORK", kLocal,
                                            "what runs in this process; auto: look for traces of DeepSpeed"),
-    words<&Config::log, kLogLevels>("SDP4BIT_LOG", "none, error, warn, info, trace", kLocal,
-                                    "what is printed"),
+    words<&Config::log, kLogLevels>("SDP4BIT_LOG", kLocal, "what is printed"),
     row<&Config::stats, parse_text, print_text>(
         "SDP4BIT_STATS", "a path; %h: host, %p: process id, %r: rank in the job", kLocal,
         "file for the counters as JSON, written every 10 s and at exit"),

@@ -44,10 +44,10 @@ struct CommSelection {
   friend bool operator==(const CommSelection&, const CommSelection&) = default;
 };
 
-/// A codec's name: bits and rounding; group size, transform and scale type have their own variables.
+/// A codec's name: bits and coding; group size, transform and scale type have their own variables.
 struct CodecName {
   std::uint32_t bits = 4;
-  Rounding rounding = Rounding::stochastic;
+  Coding coding = Coding::stochastic;
   friend bool operator==(const CodecName&, const CodecName&) = default;
 };
 
@@ -69,7 +69,7 @@ struct Config {
   std::uint32_t gradient_group = 128;
   std::uint32_t hadamard = 32;
   ScaleType scale = ScaleType::float32;
-  CodecName codec_weight{.bits = 4, .rounding = Rounding::nearest};
+  CodecName codec_weight{.bits = 4, .coding = Coding::nearest};
   std::uint32_t weight_group = 2048;
   WeightLedger weight_ledger = WeightLedger::node;
   MemoryBound weight_memory{};
@@ -97,7 +97,7 @@ struct Config {
     return {.bits = name.bits,
             .group_size = gradient_group,
             .scale = scale,
-            .rounding = name.rounding,
+            .coding = name.coding,
             .hadamard = hadamard != 0};
   }
   [[nodiscard]] Codec inter_codec() const { return gradient_codec(codec_inter); }
@@ -106,7 +106,7 @@ struct Config {
     return {.bits = codec_weight.bits,
             .group_size = weight_group,
             .scale = scale,
-            .rounding = codec_weight.rounding,
+            .coding = codec_weight.coding,
             .hadamard = false};
   }
 };

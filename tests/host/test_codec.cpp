@@ -24,7 +24,7 @@ std::uint32_t largest_magnitude(const std::vector<float>& group) {
 }
 
 float scale_of(const std::vector<float>& group, std::uint32_t bits, ScaleType type = ScaleType::float32) {
-  return group_scale(largest_magnitude(group), bits, type);
+  return group_scale(largest_magnitude(group), scale_steps(Coding::nearest, bits), type);
 }
 
 }  // namespace
@@ -64,8 +64,8 @@ TEST_CASE("Codec.Bfloat16ScaleNeverClips") {
   for (int i = 0; i < 100000; ++i) {
     const std::uint32_t magnitude = static_cast<std::uint32_t>(generator()) % 0x7f800000u;
     for (const std::uint32_t bits : {4u, 8u}) {
-      const float exact = group_scale(magnitude, bits, ScaleType::float32);
-      const float scale = group_scale(magnitude, bits, ScaleType::bfloat16);
+      const float exact = group_scale(magnitude, scale_steps(Coding::nearest, bits), ScaleType::float32);
+      const float scale = group_scale(magnitude, scale_steps(Coding::nearest, bits), ScaleType::bfloat16);
       wrong += scale < exact || bits_of(scale) % 0x10000 != 0;
       wrong += bits_of(scale) - bits_of(exact) >= 0x10000;  // the smallest such
       wrong += !std::isfinite(scale);
@@ -106,7 +106,7 @@ TEST_CASE("Codec.SubnormalScalesStayFinite") {
     const float value = float_from_bits(magnitude);
     for (const std::uint32_t bits : {4u, 8u}) {
       for (const ScaleType type : kScaleTypes) {
-        const float scale = group_scale(magnitude, bits, type);
+        const float scale = group_scale(magnitude, scale_steps(Coding::nearest, bits), type);
         if (!has_codes(scale)) continue;
         const float decoded = decode(encode_nearest(value, scale, bits), scale);
         // Half a step of the scale, and L half units of the last place for a scale that rounds down.

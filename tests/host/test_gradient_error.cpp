@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "catch.h"
+#include "kernels/codec.h"
 #include "kernels/hadamard.h"
+#include "kernels/header.h"
 #include "kernels/reference_codec.h"
 #include "reduce_scatter_model.h"
 
@@ -31,8 +34,11 @@ std::vector<float> through_one_message(const std::vector<float>& values, const C
   const Job job{.count = values.size(), .draw = draw};
   const Bytes message = model::quantize(job, model::to_bytes(job.type, values), rank, {0}, 1, codec,
                                         MessageKind::gradient_in_node);
+  MessageHeader header;
+  std::memcpy(&header, message.data(), sizeof(header));
   std::vector<float> decoded =
-      reference::decode_segment(message.data() + sizeof(MessageHeader), job.count, codec);
+      reference::decode_segment(message.data() + sizeof(MessageHeader), job.count, codec,
+                                {.key = header_key(header), .draw = header.draw, .kind = header.kind});
   if (codec.hadamard) {
     for (std::size_t begin = 0; begin < decoded.size(); begin += kBlock) {
       float block[kBlock];
@@ -84,15 +90,54 @@ TEST_CASE("GradientError.GaussianStaysWithinTheFormatsError") {
   CHECK(normalized_squared_error(values, through_one_message(values, Codec{.bits = 8})) <= 0.0002);
   const Codec bfloat16_scale{.bits = 4, .scale = ScaleType::bfloat16};
   CHECK(normalized_squared_error(values, through_one_message(values, bfloat16_scale)) <= 0.030);
-  const Codec nearest{.bits = 4, .rounding = Rounding::nearest, .hadamard = false};
+  const Codec nearest{.bits = 4, .coding = Coding::nearest, .hadamard = false};
   CHECK(normalized_squared_error(values, through_one_message(values, nearest)) <= 0.015);
 }
 
-TEST_CASE("GradientError.StochasticRoundingIsUnbiasedOverTenThousandDraws") {
+TEST_CASE("GradientError.DitherHasLessThanFourTenthsOfStochasticRoundingsError") {
+  const std::vector<float> values = gaussian(1 << 18, 12);
+  const auto error = [&](const Codec& codec) {
+    return normalized_squared_error(values, through_one_message(values, codec));
+  };
+  const Codec four{.bits = 4, .group_size = 64, .scale = ScaleType::bfloat16, .coding = Coding::dithered};
+  CHECK(error(four) <= 0.40 * error(Codec{.bits = 4}));
+  Codec eight = four;
+  eight.bits = 8;
+  CHECK(error(eight) <= 0.45 * error(Codec{.bits = 8}));
+}
+
+TEST_CASE("GradientError.DitheredErrorIsUniformAndIndependentOfTheValue") {
+  // Half of the values lie at one place of a step, half at another: the error's law must be the same.
+  std::vector<float> values(1 << 16);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = i % 64 == 0 ? 1.0f : i % 2 != 0 ? 0.31f : -0.02f;
+  const Codec codec{.bits = 4, .group_size = 64, .coding = Coding::dithered, .hadamard = false};
+  const std::vector<float> decoded = through_one_message(values, codec);
+  const double step = 1.0 / static_cast<double>(scale_steps(Coding::dithered, 4));
+  for (const std::size_t parity : {std::size_t{1}, std::size_t{2}}) {
+    std::vector<unsigned> histogram(8);
+    unsigned count = 0;
+    for (std::size_t i = parity; i < values.size(); i += 4) {
+      if (i % 64 == 0) continue;
+      const double error = (double{decoded[i]} - double{values[i]}) / step;
+      REQUIRE(std::abs(error) <= 0.5001);
+      ++histogram[std::min<std::size_t>(7, static_cast<std::size_t>(std::max(0.0, (error + 0.5) * 8)))];
+      ++count;
+    }
+    for (const unsigned cell : histogram) {
+      CHECK(std::abs(cell - count / 8.0) <= 4.5 * std::sqrt(count / 8.0));
+    }
+  }
+}
+
+TEST_CASE("GradientError.StochasticAndDitheredCodesAreUnbiasedOverTenThousandDraws") {
   const std::vector<float> values = gaussian(128, 2);
   constexpr int draws = 10000;
-  for (const bool hadamard : {false, true}) {
-    const Codec codec{.bits = 4, .hadamard = hadamard};
+  for (const Codec& codec :
+       {Codec{.hadamard = false}, Codec{},
+        Codec{.group_size = 64, .coding = Coding::dithered, .hadamard = false},
+        Codec{.group_size = 64, .scale = ScaleType::bfloat16, .coding = Coding::dithered},
+        Codec{.bits = 8, .coding = Coding::dithered}}) {
     std::vector<double> sum(values.size(), 0.0), squares(values.size(), 0.0);
     for (int draw = 0; draw < draws; ++draw) {
       const std::vector<float> decoded = through_one_message(values, codec, static_cast<std::uint64_t>(draw));
@@ -119,9 +164,9 @@ TEST_CASE("GradientError.StochasticRoundingIsUnbiasedOverTenThousandDraws") {
 TEST_CASE("GradientError.EveryElementStaysWithinItsGroupsScale") {
   const std::vector<float> values = gaussian(8193, 3);
   for (const std::uint32_t bits : {4u, 8u}) {
-    for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
+    for (const Coding coding : {Coding::nearest, Coding::stochastic}) {
       for (const std::uint32_t group : {32u, 128u, 2048u, 8192u}) {
-        const Codec codec{.bits = bits, .group_size = group, .rounding = rounding, .hadamard = false};
+        const Codec codec{.bits = bits, .group_size = group, .coding = coding, .hadamard = false};
         const std::vector<float> decoded = through_one_message(values, codec);
         unsigned outside = 0;
         for (std::size_t i = 0; i < values.size(); ++i) {
@@ -129,9 +174,9 @@ TEST_CASE("GradientError.EveryElementStaysWithinItsGroupsScale") {
           const std::size_t end = std::min<std::size_t>(begin + group, values.size());
           float largest = 0;
           for (std::size_t j = begin; j < end; ++j) largest = std::max(largest, std::abs(values[j]));
-          const float scale = largest / static_cast<float>((1 << (bits - 1)) - 1);
-          const float bound = rounding == Rounding::nearest ? 0.5f * scale : scale;
-          outside += std::abs(decoded[i] - values[i]) > bound * 1.00001f;
+          const float scale = largest / scale_steps(coding, bits);
+          const float bound = coding == Coding::stochastic ? scale : 0.5f * scale;
+          outside += std::abs(decoded[i] - values[i]) > bound * 1.0001f;
         }
         CHECK(outside == 0);
       }
@@ -141,10 +186,10 @@ TEST_CASE("GradientError.EveryElementStaysWithinItsGroupsScale") {
 
 TEST_CASE("GradientError.NanOrInfinityPoisonsItsWholeGroupAndNoOther") {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (const bool hadamard : {false, true}) {
+    for (const Codec& codec : {Codec{.hadamard = false}, Codec{}, Codec{.coding = Coding::dithered}}) {
       std::vector<float> values = gaussian(1000, 4);
       values[300] = bad;
-      const std::vector<float> decoded = through_one_message(values, Codec{.hadamard = hadamard});
+      const std::vector<float> decoded = through_one_message(values, codec);
       for (std::size_t i = 0; i < values.size(); ++i)
         REQUIRE(std::isnan(decoded[i]) == (i / 128 == 300 / 128));
     }
@@ -155,8 +200,11 @@ TEST_CASE("GradientError.ZeroGroupsDecodeToExactZeros") {
   std::vector<float> values = gaussian(512, 5);
   std::fill(values.begin() + 128, values.begin() + 256, 0.0f);
   std::fill(values.begin() + 160, values.begin() + 256, -0.0f);
-  const std::vector<float> decoded = through_one_message(values, Codec{});
-  for (std::size_t i = 128; i < 256; ++i) REQUIRE(decoded[i] == 0.0f);
+  for (const Coding coding : {Coding::stochastic, Coding::dithered}) {
+    const std::vector<float> decoded =
+        through_one_message(values, Codec{.coding = coding, .hadamard = false});
+    for (std::size_t i = 128; i < 256; ++i) REQUIRE(bits_of(decoded[i]) == 0);
+  }
 }
 
 TEST_CASE("GradientError.RanksDrawsAndPhasesRoundIndependently") {
@@ -256,9 +304,12 @@ TEST_CASE("GradientError.OneNanIsNanAtItsIndexOnTheOwnerAlone") {
 }
 
 TEST_CASE("GradientError.LargeInputsNeverBecomeInfinity") {
-  for (const ScaleType scale : {ScaleType::float32, ScaleType::bfloat16}) {
+  for (const auto& [scale, coding] :
+       {std::pair{ScaleType::float32, Coding::stochastic}, std::pair{ScaleType::bfloat16, Coding::stochastic},
+        std::pair{ScaleType::bfloat16, Coding::dithered}}) {
     Job job{.nodes = 2, .local_ranks = 4, .count = 256};
     job.codec_in_node.scale = job.codec_between_nodes.scale = scale;
+    job.codec_in_node.coding = job.codec_between_nodes.coding = coding;
     const float limit = std::nextafter(0x1p122f / static_cast<float>(job.ranks()), 0.0f);
     std::vector<Bytes> inputs(job.ranks(),
                               model::to_bytes(job.type, std::vector<float>(job.ranks() * job.count, limit)));
@@ -273,11 +324,13 @@ TEST_CASE("GradientError.LargeInputsNeverBecomeInfinity") {
 }
 
 TEST_CASE("GradientError.SubnormalInputsStaySmall") {
-  Job job{.nodes = 2, .local_ranks = 2, .count = 512};
-  const std::vector<Bytes> inputs = job_inputs(job, 10, 0x1p-140f);
-  const std::vector<Bytes> outputs = model::reduce_scatter_two_level(job, inputs);
-  for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
-    for (const float value : model::to_floats(job.type, outputs[rank])) REQUIRE(std::abs(value) < 0x1p-126f);
+  for (const Coding coding : {Coding::stochastic, Coding::dithered}) {
+    Job job{.nodes = 2, .local_ranks = 2, .count = 512};
+    job.codec_in_node.coding = job.codec_between_nodes.coding = coding;
+    const std::vector<Bytes> inputs = job_inputs(job, 10, 0x1p-140f);
+    for (const Bytes& output : model::reduce_scatter_two_level(job, inputs)) {
+      for (const float value : model::to_floats(job.type, output)) REQUIRE(std::abs(value) < 0x1p-126f);
+    }
   }
 }
 

@@ -28,9 +28,8 @@ inline std::vector<Codec> codecs(std::uint32_t group_size) {
   std::vector<Codec> all;
   for (const std::uint32_t bits : {4u, 8u}) {
     for (const ScaleType scale : {ScaleType::float32, ScaleType::bfloat16}) {
-      for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
-        for (const bool hadamard : {false, true})
-          all.push_back({bits, group_size, scale, rounding, hadamard});
+      for (const Coding coding : {Coding::nearest, Coding::stochastic}) {
+        for (const bool hadamard : {false, true}) all.push_back({bits, group_size, scale, coding, hadamard});
       }
     }
   }
@@ -70,11 +69,12 @@ inline Bytes make_elements(ElementType type, std::size_t count, Content content,
 
 inline std::string describe(ElementType type, const Codec& codec, std::size_t count) {
   static constexpr const char* names[] = {"float32", "float16", "bfloat16"};
+  static constexpr const char* codings[] = {"nearest", "stochastic", "dithered", "companded"};
   std::ostringstream text;
   text << names[static_cast<int>(type)] << " bits " << codec.bits << " group " << codec.group_size
        << " scale " << (codec.scale == ScaleType::float32 ? "float32" : "bfloat16") << " "
-       << (codec.rounding == Rounding::nearest ? "nearest" : "stochastic")
-       << (codec.hadamard ? " hadamard" : "") << " count " << count;
+       << codings[static_cast<int>(codec.coding)] << (codec.hadamard ? " hadamard" : "") << " count "
+       << count;
   return text.str();
 }
 

@@ -281,7 +281,7 @@ TEST_CASE("Sample.DifferencesHaveTheErrorOfWhatIsThenSent", "[sample]") {
       for (const bool stateless : {false, true}) {
         const WeightChunk chunk{
             .type = type,
-            .codec = {.bits = bits, .group_size = 2048, .rounding = Rounding::nearest, .hadamard = false},
+            .codec = {.bits = bits, .group_size = 2048, .coding = Coding::nearest, .hadamard = false},
             .shard = kCount,
             .count = kCount,
             .slots = stateless ? 0u : 1u};

@@ -165,6 +165,7 @@ inline std::vector<Bytes> reduce_scatter_two_level(const Job& job, const std::ve
     Bytes output(job.count * element_bytes(job.type));
     reference::reduce_finish({.input = segments_of(job, inputs[rank]),
                               .own_partial = partials[rank].data(),
+                              .own_segment = rank,
                               .received = {received.data(), outer_stride},
                               .message_count = job.nodes - 1,
                               .own_position = own_node,

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gradient_case.h"
+#include "kernels/codec.h"
 #include "kernels/hadamard.h"
 
 namespace sdp4bit::test {
@@ -33,9 +34,11 @@ double largest_magnitude(const std::vector<double>& values, std::size_t begin, s
 
 /// The largest error of one coded value in a group of this maximum.
 double step_of(double maximum, const Codec& codec) {
-  const double levels = codec.bits == 4 ? 7 : 127;
-  const double scale = maximum / levels * (1 + (codec.scale == ScaleType::bfloat16 ? 0x1p-7 : 0x1p-23));
-  return codec.rounding == Rounding::nearest ? scale / 2 : scale;
+  const double steps = static_cast<double>(scale_steps(codec.coding, codec.bits));
+  const double scale = maximum / steps * (1 + (codec.scale == ScaleType::bfloat16 ? 0x1p-7 : 0x1p-23));
+  // A stochastic code is off by less than a step, a dithered one by half, a nearest one by half; the hair is
+  // that of t's rounding.
+  return codec.coding == Coding::stochastic ? scale : scale * (0.5 + 0x1p-14);
 }
 
 double half_ulp(ElementType type, double value) {

@@ -92,8 +92,8 @@ Wire alike(const Codec& shared) {
   return wire;
 }
 
-constexpr Codec named(std::uint32_t bits, Rounding rounding) {
-  return {.bits = bits, .rounding = rounding};
+constexpr Codec named(std::uint32_t bits, Coding coding) {
+  return {.bits = bits, .coding = coding};
 }
 
 TEST_CASE("GradientSettings.EveryTypeAndOperationIsWithinTheBoundOfItsScales") {
@@ -101,13 +101,28 @@ TEST_CASE("GradientSettings.EveryTypeAndOperationIsWithinTheBoundOfItsScales") {
 }
 
 TEST_CASE("GradientSettings.EveryCodecOnEachLevel") {
-  using enum Rounding;
+  using enum Coding;
   require_as_defined({.environment = {{"SDP4BIT_CODEC_INTER", "int4-rn"}, {"SDP4BIT_CODEC_INTRA", "int4-sr"}},
                       .wire = {.in_node = named(4, stochastic), .between_nodes = named(4, nearest)}});
   require_as_defined({.environment = {{"SDP4BIT_CODEC_INTER", "int8-sr"}, {"SDP4BIT_CODEC_INTRA", "int8-rn"}},
                       .wire = {.in_node = named(8, nearest), .between_nodes = named(8, stochastic)}});
   require_as_defined({.environment = {{"SDP4BIT_CODEC_INTER", "int8-rn"}, {"SDP4BIT_CODEC_INTRA", "int4-rn"}},
                       .wire = {.in_node = named(4, nearest), .between_nodes = named(8, nearest)}});
+  require_as_defined({.environment = {{"SDP4BIT_CODEC_INTER", "dither4"}, {"SDP4BIT_CODEC_INTRA", "dither8"}},
+                      .wire = {.in_node = named(8, dithered), .between_nodes = named(4, dithered)}});
+}
+
+TEST_CASE("GradientSettings.ReceiversDrawTheNoiseOfTheirSendersInEveryChunk") {
+  for (const std::vector<int>& shape : {even_nodes(2, 2), even_nodes(4, 1), {0, 0, 0, 1}}) {
+    require_as_defined(
+        {.environment = {{"SDP4BIT_CODEC_INTER", "dither4"},
+                         {"SDP4BIT_CODEC_INTRA", "dither4"},
+                         {"SDP4BIT_WORKSPACE", "12K"}},
+         .wire = {.in_node = named(4, Coding::dithered), .between_nodes = named(4, Coding::dithered)},
+         .node_of = shape},
+        {{.type = ElementType::float32, .count = 20001, .shift = 1},
+         {.type = ElementType::bfloat16, .op = Op::avg, .count = 9999}});
+  }
 }
 
 TEST_CASE("GradientSettings.GroupsScalesAndTransform") {
@@ -152,10 +167,10 @@ TEST_CASE("GradientSettings.EveryGroupSize", "[.slow]") {
 }
 
 TEST_CASE("GradientSettings.EveryPairOfCodecsOnEveryShape", "[.slow]") {
-  const std::pair<const char*, Codec> codecs[] = {{"int4-sr", named(4, Rounding::stochastic)},
-                                                  {"int4-rn", named(4, Rounding::nearest)},
-                                                  {"int8-sr", named(8, Rounding::stochastic)},
-                                                  {"int8-rn", named(8, Rounding::nearest)}};
+  const std::pair<const char*, Codec> codecs[] = {
+      {"int4-sr", named(4, Coding::stochastic)}, {"int4-rn", named(4, Coding::nearest)},
+      {"int8-sr", named(8, Coding::stochastic)}, {"int8-rn", named(8, Coding::nearest)},
+      {"dither4", named(4, Coding::dithered)},   {"dither8", named(8, Coding::dithered)}};
   const std::vector<std::vector<int>> shapes{
       even_nodes(2, 2), even_nodes(4, 1), even_nodes(1, 4), {0, 0, 0, 1}};
   for (const auto& [inter, between_nodes] : codecs) {

@@ -69,7 +69,7 @@ TEST_CASE("The node path needs columns; full is taken on request anywhere") {
 }
 
 TEST_CASE("Chunks fit the workspace, cover the shard, and are whole groups but for the last") {
-  const Codec codec{.bits = 4, .group_size = 2048, .rounding = Rounding::nearest, .hadamard = false};
+  const Codec codec{.bits = 4, .group_size = 2048, .coding = Coding::nearest, .hadamard = false};
   const Topology topology = topology_of(2, 2, 0);
   for (const std::size_t workspace : {std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{64} << 20}) {
     for (const std::size_t count :

@@ -12,7 +12,7 @@ constexpr std::uint32_t kNobody = ~0u;
 
 Codec weight_codec(std::uint32_t group, std::uint32_t bits = 4, ScaleType scale = ScaleType::float32) {
   return {
-      .bits = bits, .group_size = group, .scale = scale, .rounding = Rounding::nearest, .hadamard = false};
+      .bits = bits, .group_size = group, .scale = scale, .coding = Coding::nearest, .hadamard = false};
 }
 
 #define REQUIRE_EQUAL(comparison, test)                                                 \
@@ -33,7 +33,8 @@ TEST_CASE("EncodeDifference.EqualsTheReferenceForEveryTypeCodecAndCount") {
         WeightCase test{.type = type, .count = count, .content = content, .seed = seed};
         test.codec = weight_codec(kGroups[seed % std::size(kGroups)], seed % 2 ? 4 : 8,
                                   seed % 3 ? ScaleType::float32 : ScaleType::bfloat16);
-        if (seed % 4 == 0) test.codec.rounding = Rounding::stochastic;
+        if (seed % 4 == 0) test.codec.coding = Coding::stochastic;
+        if (seed % 4 == 1) test.codec.coding = Coding::companded;
         test.in_place = seed % 5 != 0;
         test.has_entry = seed % 7 != 0;
         test.staged = seed % 6 != 0;

@@ -45,7 +45,7 @@ class Both {
 
 struct WeightCase {
   ElementType type = ElementType::bfloat16;
-  Codec codec{.bits = 4, .group_size = 2048, .rounding = Rounding::nearest, .hadamard = false};
+  Codec codec{.bits = 4, .group_size = 2048, .coding = Coding::nearest, .hadamard = false};
   std::size_t count = 1;   // of the chunk
   std::size_t offset = 0;  // of the chunk; the shard ends `behind` elements after it
   std::size_t behind = 0;
