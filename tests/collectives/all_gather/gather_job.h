@@ -52,7 +52,7 @@ struct GatherJob {
   bool owner_is_exact = false;  // the own slice must be the weights, and is not compared between ranks
   double bound = 0.0;  // 0: what differences promise; else the largest error relative to a group's maximum
   std::size_t group = 2048;    // SDP4BIT_WEIGHT_GROUP
-  int levels = 7;              // of the codec: 7 with 4 bits, 127 with 8
+  double levels = 7;           // a group's largest difference over twice the largest error of a code
   bool narrow_scales = false;  // SDP4BIT_SCALE=bf16: rounded up
 };
 

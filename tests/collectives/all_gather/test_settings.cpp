@@ -44,6 +44,10 @@ TEST_CASE("GatherSettings.CodecsGroupsAndScales") {
                       {{"SDP4BIT_WEIGHT_GROUP", "32"}, {"SDP4BIT_SCALE", "bf16"}});
   require_as_promised({.count = 9001, .type = ncclFloat16, .steps = 18, .group = 8192, .levels = 127},
                       {{"SDP4BIT_WEIGHT_GROUP", "8192"}, {"SDP4BIT_CODEC_WEIGHT", "int8"}});
+  // compand4's outermost level below zero stands at 0.835 of the range.
+  require_as_promised(
+      {.steps = 18, .group = 1024, .levels = 0.5 / 0.17, .narrow_scales = true},
+      {{"SDP4BIT_WEIGHT_GROUP", "1024"}, {"SDP4BIT_SCALE", "bf16"}, {"SDP4BIT_CODEC_WEIGHT", "compand4"}});
 }
 
 TEST_CASE("GatherSettings.FullLedgersTakeThemToo") {
@@ -118,15 +122,18 @@ TEST_CASE("GatherSettings.EveryCombination", "[.slow]") {
     for (const bool narrow : {false, true}) {
       for (const int levels : {7, 127}) {
         for (const char* ledger : {"node", "full"}) {
-          require_as_promised(
-              {.count = 8200, .steps = 18, .group = group, .levels = levels, .narrow_scales = narrow},
-              {{"SDP4BIT_WEIGHT_GROUP", std::to_string(group)},
-               {"SDP4BIT_SCALE", narrow ? "bf16" : "fp32"},
-               {"SDP4BIT_CODEC_WEIGHT", levels == 7 ? "int4" : "int8"},
-               {"SDP4BIT_WEIGHT_LEDGER", ledger},
-               {"SDP4BIT_WORKSPACE", group % 128 != 0 ? "64M"
-                                     : group < 4096   ? "48K"
-                                                      : "96K"}});
+          require_as_promised({.count = 8200,
+                               .steps = 18,
+                               .group = group,
+                               .levels = static_cast<double>(levels),
+                               .narrow_scales = narrow},
+                              {{"SDP4BIT_WEIGHT_GROUP", std::to_string(group)},
+                               {"SDP4BIT_SCALE", narrow ? "bf16" : "fp32"},
+                               {"SDP4BIT_CODEC_WEIGHT", levels == 7 ? "int4" : "int8"},
+                               {"SDP4BIT_WEIGHT_LEDGER", ledger},
+                               {"SDP4BIT_WORKSPACE", group % 128 != 0 ? "64M"
+                                                     : group < 4096   ? "48K"
+                                                                      : "96K"}});
         }
       }
     }
