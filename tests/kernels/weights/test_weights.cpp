@@ -11,8 +11,7 @@ constexpr std::size_t kNoBadByte = sizeof(MessageHeader);
 constexpr std::uint32_t kNobody = ~0u;
 
 Codec weight_codec(std::uint32_t group, std::uint32_t bits = 4, ScaleType scale = ScaleType::float32) {
-  return {
-      .bits = bits, .group_size = group, .scale = scale, .coding = Coding::nearest, .hadamard = false};
+  return {.bits = bits, .group_size = group, .scale = scale, .coding = Coding::nearest, .hadamard = false};
 }
 
 #define REQUIRE_EQUAL(comparison, test)                                                 \
