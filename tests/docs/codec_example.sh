@@ -26,8 +26,8 @@ using namespace sdp4bit;
 
 int main() {
   CodecName name{};
-  if (!kGradientCodecs.parse("int4-tz", name) || name.rounding != Rounding::toward_zero) return 1;
-  const Codec codec{.bits = 4, .group_size = 32, .rounding = Rounding::toward_zero, .hadamard = false};
+  if (!kGradientCodecs.parse("int4-tz", name) || name.coding != Coding::toward_zero) return 1;
+  const Codec codec{.bits = 4, .group_size = 32, .coding = Coding::toward_zero, .hadamard = false};
   std::vector<float> values(kBlock);
   for (std::size_t i = 0; i < kBlock; ++i) values[i] = (static_cast<float>(i) - 15.5f) * 0.45f;
   std::vector<std::byte> segment(segment_bytes(kBlock, codec));
@@ -38,7 +38,7 @@ int main() {
   std::uint32_t words[kCodeWords<4>];
   float scale = 0;
   std::memcpy(&scale, segment.data(), sizeof scale);
-  encode_block_nearest<4>(words, block, scale, true);
+  encode_block<TowardZeroCoding<4>, 4>(words, block, scale, [](unsigned) { return Philox4{}; });
   for (std::size_t i = 0; i < kBlock; ++i) {
     const int code = unpack_code(words[i / 8], static_cast<std::uint32_t>(i % 8), 4);
     if (std::fabs(decoded[i]) > std::fabs(values[i]) || std::fabs(decoded[i] - values[i]) >= scale) return 2;

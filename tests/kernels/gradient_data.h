@@ -28,7 +28,7 @@ inline std::vector<Codec> codecs(std::uint32_t group_size) {
   std::vector<Codec> all;
   for (const std::uint32_t bits : {4u, 8u}) {
     for (const ScaleType scale : {ScaleType::float32, ScaleType::bfloat16}) {
-      for (const Coding coding : {Coding::nearest, Coding::stochastic}) {
+      for (const Coding coding : {Coding::nearest, Coding::stochastic, Coding::dithered}) {
         for (const bool hadamard : {false, true}) all.push_back({bits, group_size, scale, coding, hadamard});
       }
     }
