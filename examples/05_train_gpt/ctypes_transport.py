@@ -79,13 +79,24 @@ class CtypesTransport:
         self._functions = _load()
         self.stream = ctypes.c_void_p()
         self._communicator = ctypes.c_void_p()
-        self.cuda("cudaSetDevice", ctypes.c_int(number_from("LOCAL_RANK")))
+        self._choose_device(number_from("LOCAL_RANK"))
         self.cuda("cudaStreamCreate", ctypes.byref(self.stream))
         identifier = self._meet()
         self._nccl(
             "ncclCommInitRank", ctypes.byref(self._communicator), ctypes.c_int(self.world), identifier, ctypes.c_int(self.rank)
         )
         self._numbers = CtypesBuffer(self, 64, torch.float64)
+
+    def _choose_device(self, device: int) -> None:
+        try:
+            self.cuda("cudaSetDevice", ctypes.c_int(device))
+        except RuntimeError as error:
+            if torch.version.cuda is None:
+                raise
+            raise Unavailable(
+                f"{error}. This torch brought a CUDA of its own ({torch.version.cuda}), which was loaded first: on the emulated "
+                "cluster use a torch without CUDA, such as Debian's python3-torch by /usr/bin/python3"
+            ) from None
 
     def _meet(self) -> _UniqueId:
         place = os.environ.get("NCCL_ID_FILE", "")

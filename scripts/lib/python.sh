@@ -2,15 +2,23 @@
 # Sourced, after common.sh and setup.sh; leaves the interpreter in `python`.
 # shellcheck shell=bash disable=SC2034
 
-# find_python MODULE...: the first of $PYTHON, the one on PATH and the system's that has all modules.
+# find_python MODULE...: the first of $PYTHON, the one on PATH and the system's that has all modules. A torch with a CUDA
+# of its own counts as none: it brings NVIDIA's runtime and NCCL into the process, where the emulated ones cannot be then.
 find_python() {
-  local candidate module
+  local candidate
   for candidate in "${PYTHON:-}" "$(command -v python3 || true)" /usr/bin/python3; do
     [[ -x $candidate ]] || continue
-    for module in "$@"; do
-      # Looked for, not imported: importing torch takes seconds.
-      "$candidate" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$module') is None)" || continue 2
-    done
+    "$candidate" - "$@" <<'EOF' || continue
+import importlib.util, pathlib, re, sys
+for module in sys.argv[1:]:  # looked for, not imported: importing torch takes seconds
+    found = importlib.util.find_spec(module)
+    if found is None:
+        sys.exit(1)
+    if module == "torch":
+        version = pathlib.Path(found.origin).with_name("version.py").read_text()
+        if not re.search(r"^cuda\b.*= None", version, re.MULTILINE):
+            sys.exit(1)
+EOF
     python=$candidate
     return 0
   done
