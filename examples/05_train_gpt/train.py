@@ -91,7 +91,7 @@ class Training:
         for step in range(arguments.steps):
             loss = self.loss(self.data.batch(arguments.seed, step, place, arguments.batch))
             loss.backward()
-            losses.append(float(loss))
+            losses.append(float(loss.detach()))
             rate = learning_rate(step, arguments.steps, arguments.peak_rate, arguments.warmup)
             self.state.step(rate, arguments.clip, step, self.snapshots)
             self.weights.append(self.state.weights_hash())
