@@ -18,10 +18,15 @@ from sdp4bit_tool import bench_results  # noqa: E402
 from sdp4bit_tool.bench_output import engaged_version, parse_output  # noqa: E402
 from sdp4bit_tool.bench_programs import Programs, Run, Sweep, environment_of, make_runs  # noqa: E402
 
-EMULATED_LINE = ('{"collective": "reduce_scatter", "size": 4194304, "count": 524288, "type": "bfloat16", "redop": "sum", "in_place": false, '
-                    '"time_us": 100.0, "algbw_gbps": 41.9, "busbw_gbps": 31.4, "bytes_in_node": 540737.0, "bytes_between_nodes": 139328.0, '
-                    '"bits_between_nodes": 4.252, "relative_error": 1.17e-01, "maximum_error": null, "ranks_agree": null}')
-COLLECTIVES_LINE = EMULATED_LINE.replace("540737.0", "null").replace("139328.0", "null")  # NVIDIA's NCCL counts no bytes
+EMULATED_LINE = (
+    '{"collective": "reduce_scatter", "size": 4194304, "count": 524288, "type": "bfloat16", "redop": "sum",'
+    ' "in_place": false, "time_us": 100.0, "algbw_gbps": 41.9, "busbw_gbps": 31.4, "bytes_in_node": 540737.0,'
+    ' "bytes_between_nodes": 139328.0, "bits_between_nodes": 4.252, "relative_error": 1.17e-01, "maximum_error":'
+    ' null, "ranks_agree": null}'
+)
+COLLECTIVES_LINE = EMULATED_LINE.replace("540737.0", "null").replace(
+    "139328.0", "null"
+)  # NVIDIA's NCCL counts no bytes
 NCCL_TESTS = """# nThread 1 nGpus 1 minBytes 4194304 maxBytes 8388608 step: 2(factor) warmup iters: 20 iters: 20 agg iters: 1 validation: 0
 #  Rank  0 Group  0 Pid  1 on node0 device  0 [0x00] NVIDIA H100
 #                                                              out-of-place                       in-place
@@ -32,24 +37,36 @@ NCCL_TESTS = """# nThread 1 nGpus 1 minBytes 4194304 maxBytes 8388608 step: 2(fa
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : 34.4
 """
-WORKS = "sdp4bit info r0 d0: works (version 0.1.0, NCCL 2.28.9): communicator of 16 ranks on 2 nodes; gradients 4 bits"
+WORKS = (
+    "sdp4bit info r0 d0: works (version 0.1.0, NCCL 2.28.9): communicator of 16 ranks on 2 nodes; gradients 4 bits"
+)
 
 
 def rows(*times):
     """(variant, repeat, microseconds)."""
-    return [bench_results.Row("reduce_scatter", "bfloat16", "sum", 4 << 20, variant, repeat, time, 1.0, 1000.0 / time) for variant, repeat, time in times]
+    return [
+        bench_results.Row("reduce_scatter", "bfloat16", "sum", 4 << 20, variant, repeat, time, 1.0, 1000.0 / time)
+        for variant, repeat, time in times
+    ]
 
 
 class Output(unittest.TestCase):
     def test_collectives_are_read(self):
         (row,) = parse_output(f"{WORKS}\n[1,0]<stdout>: {EMULATED_LINE}\nnoise {{}}\n", "sdp4bit", 2)
-        self.assertEqual((row.bytes, row.type, row.variant, row.repeat, row.busbw, row.bytes_between_nodes, row.relative_error),
-                         (4 << 20, "bfloat16", "sdp4bit", 2, 31.4, 139328.0, 0.117))
+        self.assertEqual(
+            (row.bytes, row.type, row.variant, row.repeat, row.busbw, row.bytes_between_nodes, row.relative_error),
+            (4 << 20, "bfloat16", "sdp4bit", 2, 31.4, 139328.0, 0.117),
+        )
 
     def test_nccl_tests_are_read_as_frameworks_call(self):
         reduced = parse_output(NCCL_TESTS, "native", 0, "reduce_scatter")
-        self.assertEqual([(row.bytes, row.time_us, row.busbw) for row in reduced], [(4 << 20, 123.45, 31.85), (8 << 20, 220.0, 35.75)])
-        gathered = parse_output("\n".join(f"0: {line}" for line in NCCL_TESTS.splitlines()), "native", 0, "all_gather")  # in place, with srun -l
+        self.assertEqual(
+            [(row.bytes, row.time_us, row.busbw) for row in reduced],
+            [(4 << 20, 123.45, 31.85), (8 << 20, 220.0, 35.75)],
+        )
+        gathered = parse_output(
+            "\n".join(f"0: {line}" for line in NCCL_TESTS.splitlines()), "native", 0, "all_gather"
+        )  # in place, with srun -l
         self.assertEqual([row.time_us for row in gathered], [120.0, 210.0])
 
     def test_engagement_is_seen(self):
@@ -60,42 +77,71 @@ class Output(unittest.TestCase):
 class Results(unittest.TestCase):
     def test_repeats_are_compared_in_pairs(self):
         # The second repeat ran on a slower machine: pairs say 2.0, means of the variants would say 2.2.
-        (pair,) = bench_results.pairs(rows(("native", 0, 100.0), ("sdp4bit", 0, 50.0), ("native", 1, 300.0), ("sdp4bit", 1, 150.0),
-                                           ("native", 2, 90.0), ("sdp4bit", 2, 60.0), ("native", 3, 1.0)))
+        (pair,) = bench_results.pairs(
+            rows(
+                ("native", 0, 100.0),
+                ("sdp4bit", 0, 50.0),
+                ("native", 1, 300.0),
+                ("sdp4bit", 1, 150.0),
+                ("native", 2, 90.0),
+                ("sdp4bit", 2, 60.0),
+                ("native", 3, 1.0),
+            )
+        )
         self.assertEqual((pair.speedup, pair.speedup_low, pair.speedup_high), (2.0, 1.5, 2.0))
 
     def test_json_comes_back_and_csv_has_every_row(self):
-        results = bench_results.Results(True, 2, 4, "collectives", "0.1.0", 5, rows(("native", 0, 100.0), ("sdp4bit", 0, 50.0)))
+        results = bench_results.Results(
+            True, 2, 4, "collectives", "0.1.0", 5, rows(("native", 0, 100.0), ("sdp4bit", 0, 50.0))
+        )
         self.assertEqual(bench_results.parse_results(json.loads(bench_results.to_json(results))), results)
         self.assertIn("times are not", json.loads(bench_results.to_json(results))["label"])
         table = list(csv.DictReader(io.StringIO(bench_results.to_csv(results))))
-        self.assertEqual([(row["variant"], row["time_us"], row["times"]) for row in table],
-                         [("native", "100.0", "emulated"), ("sdp4bit", "50.0", "emulated")])
+        self.assertEqual(
+            [(row["variant"], row["time_us"], row["times"]) for row in table],
+            [("native", "100.0", "emulated"), ("sdp4bit", "50.0", "emulated")],
+        )
 
 
 class Runs(unittest.TestCase):
-    SWEEP = Sweep(["reduce_scatter", "all_gather"], ["bfloat16"], ["sum", "avg"], 4 << 20, 64 << 20, 4, 20, None, 2, 8, 2)
+    SWEEP = Sweep(
+        ["reduce_scatter", "all_gather"], ["bfloat16"], ["sum", "avg"], 4 << 20, 64 << 20, 4, 20, None, 2, 8, 2
+    )
 
     def test_variants_take_turns_in_going_first(self):
-        programs = Programs("collectives", dict.fromkeys(("reduce_scatter", "all_gather"), pathlib.Path("/c")), pathlib.Path("/l.so"))
+        programs = Programs(
+            "collectives", dict.fromkeys(("reduce_scatter", "all_gather"), pathlib.Path("/c")), pathlib.Path("/l.so")
+        )
         order = [(run.repeat, run.collective, run.variant) for run in make_runs(self.SWEEP, programs)]
         self.assertEqual(order[:2], [(0, "reduce_scatter", "native"), (0, "reduce_scatter", "sdp4bit")])
         self.assertEqual(order[4:6], [(1, "reduce_scatter", "sdp4bit"), (1, "reduce_scatter", "native")])
         self.assertEqual(len(order), 8)
 
     def test_nccl_tests_gathers_one_size_a_run(self):
-        programs = Programs("nccl-tests", {name: pathlib.Path(f"/{name}_perf") for name in ("reduce_scatter", "all_gather")}, pathlib.Path("/l.so"))
-        gathers = [run.words for run in make_runs(self.SWEEP, programs) if run.collective == "all_gather" and run.variant == "native"]
+        programs = Programs(
+            "nccl-tests",
+            {name: pathlib.Path(f"/{name}_perf") for name in ("reduce_scatter", "all_gather")},
+            pathlib.Path("/l.so"),
+        )
+        gathers = [
+            run.words
+            for run in make_runs(self.SWEEP, programs)
+            if run.collective == "all_gather" and run.variant == "native"
+        ]
         self.assertEqual([words[words.index("-b") + 1] for words in gathers], 2 * ["4M", "16M", "64M"])
         self.assertTrue(all("-c" in words and words[words.index("-c") + 1] == "0" for words in gathers))
 
     def test_native_runs_never_have_the_library(self):
         kept = {"LD_PRELOAD": "/x/libasan.so:/y/libsdp4bit.so.0", "HOME": "/h"}
-        native, ours = (environment_of(Run(variant, 0, "all_gather", [], variables), kept) for variant, variables in
-                        (("native", {}), ("sdp4bit", {"LD_PRELOAD": "/z/libsdp4bit.so"})))
+        native, ours = (
+            environment_of(Run(variant, 0, "all_gather", [], variables), kept)
+            for variant, variables in (("native", {}), ("sdp4bit", {"LD_PRELOAD": "/z/libsdp4bit.so"}))
+        )
         self.assertEqual(native["LD_PRELOAD"], "/x/libasan.so")
         self.assertEqual(ours["LD_PRELOAD"], "/x/libasan.so:/z/libsdp4bit.so")
-        self.assertNotIn("LD_PRELOAD", environment_of(Run("native", 0, "all_gather", [], {}), {"LD_PRELOAD": "/y/libsdp4bit.so"}))
+        self.assertNotIn(
+            "LD_PRELOAD", environment_of(Run("native", 0, "all_gather", [], {}), {"LD_PRELOAD": "/y/libsdp4bit.so"})
+        )
 
 
 class Command(unittest.TestCase):
@@ -126,10 +172,23 @@ class Command(unittest.TestCase):
     def test_printed_lines_are_a_script(self):
         program = self.program("collectives", "true")
         variables = {"SDP4BIT_COMMS": "spans-nodes,ranks>=8"}
-        for launcher, start in (("mpirun", "mpirun -np 16 --map-by ppr:8:node -x"), ("srun", "srun --nodes=2 --ntasks-per-node=8 env"),
-                                ("torchrun", "env 'SDP4BIT_COMMS=spans-nodes,ranks>=8' torchrun --nnodes=2 --nproc_per_node=8")):
+        for launcher, start in (
+            ("mpirun", "mpirun -np 16 --map-by ppr:8:node -x"),
+            ("srun", "srun --nodes=2 --ntasks-per-node=8 env"),
+            ("torchrun", "env 'SDP4BIT_COMMS=spans-nodes,ranks>=8' torchrun --nnodes=2 --nproc_per_node=8"),
+        ):
             with self.subTest(launcher):
-                result = self.bench("--program", program, "--print", launcher, "--repeats", "1", "--shared", "/shared", variables=variables)
+                result = self.bench(
+                    "--program",
+                    program,
+                    "--print",
+                    launcher,
+                    "--repeats",
+                    "1",
+                    "--shared",
+                    "/shared",
+                    variables=variables,
+                )
                 self.assertEqual(result.returncode, 0, result.stderr)
                 subprocess.run(["bash", "-n"], input=result.stdout, text=True, check=True)
                 lines = [line for line in result.stdout.splitlines() if " | tee bench-" in line]
@@ -141,12 +200,21 @@ class Command(unittest.TestCase):
                 self.assertIn("sdp4bit bench --read . --nodes 2 --gpus 8 -o bench.json", result.stdout)
 
     def test_more_words_reach_the_launcher(self):
-        result = self.bench("--program", self.program("collectives", "true"), "--print", "mpirun", "--launcher-arguments", "--hostfile 'my hosts'")
+        result = self.bench(
+            "--program",
+            self.program("collectives", "true"),
+            "--print",
+            "mpirun",
+            "--launcher-arguments",
+            "--hostfile 'my hosts'",
+        )
         self.assertIn("ppr:8:node --hostfile 'my hosts' ", result.stdout)
 
     def test_outputs_of_printed_lines_become_a_result(self):
         (self.folder / "bench-native-0-reduce_scatter-0.txt").write_text(COLLECTIVES_LINE)
-        (self.folder / "bench-sdp4bit-0-reduce_scatter-1.txt").write_text(WORKS + "\n" + COLLECTIVES_LINE.replace("100.0", "40.0"))
+        (self.folder / "bench-sdp4bit-0-reduce_scatter-1.txt").write_text(
+            WORKS + "\n" + COLLECTIVES_LINE.replace("100.0", "40.0")
+        )
         output = self.folder / "result.json"
         result = self.bench("--read", str(self.folder), "-o", str(output))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -164,14 +232,27 @@ class Command(unittest.TestCase):
         self.assertIn("times are not", self.bench("--read", str(self.folder)).stdout)
 
     def test_sizes_that_stay_native_are_named(self):
-        result = self.bench("--program", self.program("collectives", "true"), "--print", "srun", variables={"SDP4BIT_MIN_BYTES": "8M"})
+        result = self.bench(
+            "--program", self.program("collectives", "true"), "--print", "srun", variables={"SDP4BIT_MIN_BYTES": "8M"}
+        )
         self.assertIn("below SDP4BIT_MIN_BYTES=8M stay native", result.stderr)
 
     def test_a_launcher_is_run_and_read(self):
         program = self.program("collectives", f"echo '{WORKS}'; echo '{COLLECTIVES_LINE}'")
         self.program("mpirun", f'echo "$@" >> {self.folder}/calls; exec {program}')
-        result = self.bench("--program", program, "--launch", "mpirun", "--repeats", "2", "--collectives", "reduce_scatter", "-o",
-                            str(self.folder / "bench.csv"), variables={"PATH": f"{self.folder}:{os.environ['PATH']}"})
+        result = self.bench(
+            "--program",
+            program,
+            "--launch",
+            "mpirun",
+            "--repeats",
+            "2",
+            "--collectives",
+            "reduce_scatter",
+            "-o",
+            str(self.folder / "bench.csv"),
+            variables={"PATH": f"{self.folder}:{os.environ['PATH']}"},
+        )
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(len((self.folder / "calls").read_text().splitlines()), 4)
         self.assertEqual(len((self.folder / "bench.csv").read_text().splitlines()), 5)
@@ -184,16 +265,28 @@ class Command(unittest.TestCase):
 
     def test_wrong_inputs_are_one_line(self):
         program = self.program("collectives", "true")
-        for words, parts in ((("--nodes", "0"), ("--nodes",)), (("--begin", "4X"), ("4X", "no size")), (("--end", "1K"), ("do not shrink",)),
-                             (("--factor", "1"), ("--factor is 1",)), (("--types", "int8"), ("'int8' is not known", "bfloat16")),
-                             (("--print", "slurm"), ("slurm",)), (("--print", "srun", "--launch", "srun"), ("exclude each other",)),
-                             (("-o", "result.txt"), (".json or .csv",)), (("-o", "/nowhere/result.json"), ("no such folder",)),
-                             (("--program", "/nowhere/collectives"), ("/nowhere/collectives", "no such program")),
-                             (("--nccl-tests", "/nowhere"), ("no reduce_scatter_perf in /nowhere",)),
-                             (("--read", "/nowhere"), ("/nowhere", "no such folder")), (("--read", str(self.folder)), ("holds no output",)),
-                             (("--library", "/nowhere/libsdp4bit.so"), ("/nowhere/libsdp4bit.so",))):
+        for words, parts in (
+            (("--nodes", "0"), ("--nodes",)),
+            (("--begin", "4X"), ("4X", "no size")),
+            (("--end", "1K"), ("do not shrink",)),
+            (("--factor", "1"), ("--factor is 1",)),
+            (("--types", "int8"), ("'int8' is not known", "bfloat16")),
+            (("--print", "slurm"), ("slurm",)),
+            (("--print", "srun", "--launch", "srun"), ("exclude each other",)),
+            (("-o", "result.txt"), (".json or .csv",)),
+            (("-o", "/nowhere/result.json"), ("no such folder",)),
+            (("--program", "/nowhere/collectives"), ("/nowhere/collectives", "no such program")),
+            (("--nccl-tests", "/nowhere"), ("no reduce_scatter_perf in /nowhere",)),
+            (("--read", "/nowhere"), ("/nowhere", "no such folder")),
+            (("--read", str(self.folder)), ("holds no output",)),
+            (("--library", "/nowhere/libsdp4bit.so"), ("/nowhere/libsdp4bit.so",)),
+        ):
             with self.subTest(words):
-                self.refuse(*(() if "--program" in words or "--nccl-tests" in words else ("--program", program)), *words, parts=parts)
+                self.refuse(
+                    *(() if "--program" in words or "--nccl-tests" in words else ("--program", program)),
+                    *words,
+                    parts=parts,
+                )
         self.program("reduce_scatter_perf", "true")
         self.program("all_gather_perf", "true")
         self.refuse("--nccl-tests", str(self.folder), parts=("needs a launcher", "--print"))

@@ -16,8 +16,26 @@ class Emulated(unittest.TestCase):
     def test_bytes_are_those_of_the_formats_and_times_are_labelled(self):
         with tempfile.TemporaryDirectory() as folder:
             output = str(pathlib.Path(folder) / "bench.json")
-            result = support.sdp4bit("bench", "--emulated", "--nodes", "2", "--gpus", "2", "--begin", "256K", "--end", "256K", "--iterations", "2",
-                                     "--warmup", "14", "-o", output, variables={"SDP4BIT_MIN_BYTES": "0"}, seconds=200)
+            result = support.sdp4bit(
+                "bench",
+                "--emulated",
+                "--nodes",
+                "2",
+                "--gpus",
+                "2",
+                "--begin",
+                "256K",
+                "--end",
+                "256K",
+                "--iterations",
+                "2",
+                "--warmup",
+                "14",
+                "-o",
+                output,
+                variables={"SDP4BIT_MIN_BYTES": "0"},
+                seconds=200,
+            )
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("Byte counts and errors are real, times are not.", result.stdout)
             self.assertNotIn("did not say that it works", result.stderr)
@@ -52,12 +70,42 @@ class Printed(unittest.TestCase):
             (folder / "srun").chmod(0o755)
             (folder / "sdp4bit").symlink_to(pathlib.Path(support.TOOL).resolve())
             variables = {"SDP4BIT_MIN_BYTES": "0", "PATH": f"{folder}:{os.environ['PATH']}"}
-            printed = support.sdp4bit("bench", "--program", PROGRAM, "--library", LIBRARY, "--nodes", "2", "--gpus", "2", "--begin", "64K", "--end", "64K",
-                                      "--repeats", "1", "--iterations", "2", "--collectives", "reduce_scatter", "--print", "srun", variables=variables,
-                                      folder=name)
+            printed = support.sdp4bit(
+                "bench",
+                "--program",
+                PROGRAM,
+                "--library",
+                LIBRARY,
+                "--nodes",
+                "2",
+                "--gpus",
+                "2",
+                "--begin",
+                "64K",
+                "--end",
+                "64K",
+                "--repeats",
+                "1",
+                "--iterations",
+                "2",
+                "--collectives",
+                "reduce_scatter",
+                "--print",
+                "srun",
+                variables=variables,
+                folder=name,
+            )
             self.assertEqual((printed.returncode, printed.stderr), (0, ""))
-            done = subprocess.run(["bash", "-e"], input=printed.stdout, env={**support.clean_environment(), **variables}, cwd=name, capture_output=True,
-                                  text=True, timeout=200, check=False)
+            done = subprocess.run(
+                ["bash", "-e"],
+                input=printed.stdout,
+                env={**support.clean_environment(), **variables},
+                cwd=name,
+                capture_output=True,
+                text=True,
+                timeout=200,
+                check=False,
+            )
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertIn("16.4 kB     4.42 kB", done.stdout)
             self.assertTrue(json.loads((folder / "bench.json").read_text())["emulated"])

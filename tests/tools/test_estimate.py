@@ -15,7 +15,20 @@ from sdp4bit_tool import published  # noqa: E402
 from sdp4bit_tool.estimate_kernels import GPUS  # noqa: E402
 from sdp4bit_tool.estimate_model import Cluster, Training, compute_of, predict, shape_of, step  # noqa: E402
 
-JOB = ("--params", "7e9", "--nodes", "16", "--gpus", "8", "--nic-gbit", "400", "--nvlink-gbyte", "450", "--step-ms", "900")
+JOB = (
+    "--params",
+    "7e9",
+    "--nodes",
+    "16",
+    "--gpus",
+    "8",
+    "--nic-gbit",
+    "400",
+    "--nvlink-gbyte",
+    "450",
+    "--step-ms",
+    "900",
+)
 SLOW = Cluster(16, 8, 25e9, 360e9, GPUS["h100"])
 FAST = replace(SLOW, network=1e15)
 
@@ -37,7 +50,10 @@ class Model(unittest.TestCase):
         self.assertAlmostEqual(found.sdp4bit.between, 7e9 * 15 / 16 * (4.25 + 4.015625) / 8)
 
     def test_slower_networks_gain_more(self):
-        gains = [predict(replace(SLOW, network=speed), Training(7e9), compute=1.0).speedup for speed in (5e9, 10e9, 20e9, 40e9, 80e9)]
+        gains = [
+            predict(replace(SLOW, network=speed), Training(7e9), compute=1.0).speedup
+            for speed in (5e9, 10e9, 20e9, 40e9, 80e9)
+        ]
         self.assertEqual(gains, sorted(gains, reverse=True))
         self.assertGreater(gains[0], 2)
 
@@ -51,8 +67,11 @@ class Model(unittest.TestCase):
             self.assertEqual(predict(there, Training(7e9, gradient_bytes=2), compute=1.0).speedup > 1, faster)
 
     def test_one_node_gains_nothing(self):
-        for cluster, training in ((replace(SLOW, nodes=1), Training(7e9)), (replace(SLOW, nodes=2), Training(7e9, pipeline=2)),
-                                  (SLOW, Training(7e9, tensor=8, pipeline=16))):
+        for cluster, training in (
+            (replace(SLOW, nodes=1), Training(7e9)),
+            (replace(SLOW, nodes=2), Training(7e9, pipeline=2)),
+            (SLOW, Training(7e9, tensor=8, pipeline=16)),
+        ):
             self.assertEqual(predict(cluster, training, compute=1.0).speedup, 1.0)
 
     def test_full_sharding_leaves_weights_native(self):
@@ -68,7 +87,13 @@ class Model(unittest.TestCase):
             self.assertAlmostEqual(found.exposed[name], found.phases[name].total - share * 0.1 / 10)
 
     def test_ranks_are_placed_as_megatron_places_them(self):
-        cases = ((1, 1, (128, 16, 8, 1)), (4, 1, (32, 16, 2, 4)), (8, 1, (16, 16, 1, 8)), (4, 2, (16, 8, 2, 4)), (8, 16, (1, 1, 1, 8)))
+        cases = (
+            (1, 1, (128, 16, 8, 1)),
+            (4, 1, (32, 16, 2, 4)),
+            (8, 1, (16, 16, 1, 8)),
+            (4, 2, (16, 8, 2, 4)),
+            (8, 16, (1, 1, 1, 8)),
+        )
         for tensor, pipeline, (ranks, nodes, local, sharing) in cases:
             shape = shape_of(SLOW, Training(7e9, tensor, pipeline))
             self.assertEqual((shape.ranks, shape.nodes, shape.local, shape.sharing), (ranks, nodes, local, sharing))
@@ -77,8 +102,11 @@ class Model(unittest.TestCase):
 class Published(unittest.TestCase):
     def test_the_page_holds_the_table_as_it_is_now(self):
         page = pathlib.Path(support.TOOL).resolve().parents[1] / "docs" / "estimate.md"
-        self.assertIn(published.table(), page.read_text(encoding="utf-8"),
-                      "write it anew: `sdp4bit estimate --published` into docs/estimate.md, and read what the page says of it")
+        self.assertIn(
+            published.table(),
+            page.read_text(encoding="utf-8"),
+            "write it anew: `sdp4bit estimate --published` into docs/estimate.md, and read what the page says of it",
+        )
 
     def test_one_row_is_fitted_and_reproduced(self):
         for cluster in published.PUBLISHED:
@@ -108,11 +136,18 @@ class Command(unittest.TestCase):
     def test_a_prediction_is_a_table_and_its_assumptions(self):
         result = support.sdp4bit("estimate", *JOB)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        for part in ("instead of 900 ms", "Break-even", "8 x 400 Gbit/s of a node (one for each GPU", "off on 16 x 4 A100"):
+        for part in (
+            "instead of 900 ms",
+            "Break-even",
+            "8 x 400 Gbit/s of a node (one for each GPU",
+            "off on 16 x 4 A100",
+        ):
             self.assertIn(part, result.stdout)
 
     def test_json_agrees_with_itself(self):
-        found = json.loads(support.in_this_process("estimate", *JOB, "--nics", "2", "--step-ms", "1500", "--json").stdout)
+        found = json.loads(
+            support.in_this_process("estimate", *JOB, "--nics", "2", "--step-ms", "1500", "--json").stdout
+        )
         self.assertAlmostEqual(found["native"]["seconds"], 1.5, places=6)
         self.assertAlmostEqual(found["speedup"], found["native"]["seconds"] / found["sdp4bit"]["seconds"])
         self.assertTrue(math.isclose(found["network_bytes_per_second_of_a_node"], 2 * 50e9 * 0.85))
@@ -123,7 +158,9 @@ class Command(unittest.TestCase):
             self.skipTest("matplotlib is missing")
         folder = pathlib.Path(self.temporary.name)
         for kind, head in (("svg", b"<?xml"), ("png", b"\x89PNG")):
-            result = support.sdp4bit("estimate", *JOB, "--plot", str(folder / f"plot.{kind}"), "--html", str(folder / "page.html"))
+            result = support.sdp4bit(
+                "estimate", *JOB, "--plot", str(folder / f"plot.{kind}"), "--html", str(folder / "page.html")
+            )
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertTrue((folder / f"plot.{kind}").read_bytes().startswith(head))
         self.assertNotIn("var(--", (folder / "plot.svg").read_text())
@@ -133,11 +170,26 @@ class Command(unittest.TestCase):
 
     def test_a_measured_network_is_used_and_compared(self):
         def row(variant, time, busbw):
-            return {"collective": "reduce_scatter", "type": "bfloat16", "redop": "sum", "bytes": 1 << 30, "variant": variant, "repeat": 0,
-                    "time_us": time, "algbw": busbw, "busbw": busbw}
+            return {
+                "collective": "reduce_scatter",
+                "type": "bfloat16",
+                "redop": "sum",
+                "bytes": 1 << 30,
+                "variant": variant,
+                "repeat": 0,
+                "time_us": time,
+                "algbw": busbw,
+                "busbw": busbw,
+            }
 
         path = pathlib.Path(self.temporary.name) / "bench.json"
-        content = {"sdp4bit_bench": 1, "emulated": False, "nodes": 2, "gpus": 8, "rows": [row("native", 1e5, 10.0), row("sdp4bit", 4e4, 25.0)]}
+        content = {
+            "sdp4bit_bench": 1,
+            "emulated": False,
+            "nodes": 2,
+            "gpus": 8,
+            "rows": [row("native", 1e5, 10.0), row("sdp4bit", 4e4, 25.0)],
+        }
         path.write_text(json.dumps(content))
         words = JOB[:6] + ("--step-ms", "9000", "--from", str(path), "--json")
         found = json.loads(support.in_this_process("estimate", *words).stdout)
@@ -152,21 +204,23 @@ class Command(unittest.TestCase):
         self.refuse(*words, parts=("bench.json", "cannot be read"))
 
     def test_wrong_inputs_are_one_line(self):
-        for words, parts in ((("--nodes", "0"), ("--nodes", "'0' is out of range", "whole number from 1")),
-                             (("--params", "-7"), ("--params", "above 0")),
-                             (("--params=-7e9",), ("--params", "above 0")),
-                             (("--params", "7 bananas"), ("7 bananas", "7e9 or 7B")),
-                             (("--nic-gbit", "400Gbit"), ("--nic-gbit", "without a unit")),
-                             (("--gpus", "2.5"), ("no whole number",)),
-                             (("--overlap", "2"), ("--overlap", "0 to 1")),
-                             (("--step-ms", "nan"), ("--step-ms", "no number")),
-                             (("--tensor-parallel", "3"), ("128 GPUs cannot be divided by 3 x 1",)),
-                             (("--step-ms", "20"), ("longer than the step of 20 ms",)),
-                             (("--compute-ms", "3"), ("give the one that was measured",)),
-                             (("--network-efficiency", "0"), ("--network-efficiency is 0",)),
-                             (("--gpu", "h1000"), ("h1000",)),
-                             (("--plot", "plot.jpeg"), (".svg or .png",)),
-                             (("--html", "/nowhere/page.html"), ("/nowhere/page.html cannot be written",))):
+        for words, parts in (
+            (("--nodes", "0"), ("--nodes", "'0' is out of range", "whole number from 1")),
+            (("--params", "-7"), ("--params", "above 0")),
+            (("--params=-7e9",), ("--params", "above 0")),
+            (("--params", "7 bananas"), ("7 bananas", "7e9 or 7B")),
+            (("--nic-gbit", "400Gbit"), ("--nic-gbit", "without a unit")),
+            (("--gpus", "2.5"), ("no whole number",)),
+            (("--overlap", "2"), ("--overlap", "0 to 1")),
+            (("--step-ms", "nan"), ("--step-ms", "no number")),
+            (("--tensor-parallel", "3"), ("128 GPUs cannot be divided by 3 x 1",)),
+            (("--step-ms", "20"), ("longer than the step of 20 ms",)),
+            (("--compute-ms", "3"), ("give the one that was measured",)),
+            (("--network-efficiency", "0"), ("--network-efficiency is 0",)),
+            (("--gpu", "h1000"), ("h1000",)),
+            (("--plot", "plot.jpeg"), (".svg or .png",)),
+            (("--html", "/nowhere/page.html"), ("/nowhere/page.html cannot be written",)),
+        ):
             with self.subTest(words):
                 self.refuse(*JOB, *words, parts=parts)
         self.refuse("--params", "7e9", parts=("needs --nodes, --gpus", "--step-ms", "for example"))

@@ -12,18 +12,49 @@ sys.path.insert(0, str(pathlib.Path(support.TOOL).resolve().parent))
 from sdp4bit_tool.estimate_kernels import gradient_kernels, weight_kernels  # noqa: E402
 
 LIBRARY, PROGRAM = support.take_arguments(2)
-LINE = re.compile(r"sandbox: counters: .*?(\w+)_kernel.*launches=(\d+) lane_instructions=(\d+) global_bytes_loaded=(\d+) "
-                  r"global_bytes_stored=(\d+)")
+LINE = re.compile(
+    r"sandbox: counters: .*?(\w+)_kernel.*launches=(\d+) lane_instructions=(\d+) global_bytes_loaded=(\d+) "
+    r"global_bytes_stored=(\d+)"
+)
 SEGMENT = 65536  # elements of one rank: whole tiles, so that nothing is rounded up
 
 
 def count(collective, nodes, local, type_name, width):
     """By kernel, (bytes, instructions) of one launch on each rank, averaged over the ranks."""
     size = SEGMENT * nodes * local * width
-    variables = {**support.clean_environment(), "LD_PRELOAD": LIBRARY, "SDP4BIT_MIN_BYTES": "0", "SDP4BIT_COMMS": "all", "SANDBOX_COUNTERS": "1"}
+    variables = {
+        **support.clean_environment(),
+        "LD_PRELOAD": LIBRARY,
+        "SDP4BIT_MIN_BYTES": "0",
+        "SDP4BIT_COMMS": "all",
+        "SANDBOX_COUNTERS": "1",
+    }
     warm = "10" if collective == "all_gather" else "3"
-    result = subprocess.run([PROGRAM, collective, "-b", str(size), "-d", type_name, "--nodes", str(nodes), "-g", str(local), "-w", warm, "-n", "4",
-                             "-c", "0"], env=variables, capture_output=True, text=True, timeout=120, check=False)
+    result = subprocess.run(
+        [
+            PROGRAM,
+            collective,
+            "-b",
+            str(size),
+            "-d",
+            type_name,
+            "--nodes",
+            str(nodes),
+            "-g",
+            str(local),
+            "-w",
+            warm,
+            "-n",
+            "4",
+            "-c",
+            "0",
+        ],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     sums = {}
     for name, launches, *numbers in LINE.findall(result.stdout + result.stderr):

@@ -37,10 +37,14 @@ class Page(html.parser.HTMLParser):
             assert values.get("role") == "img" and values.get("aria-labelledby"), values
         if "id" in values:
             self.ids.append(values["id"])
-        self.loads += [value for name, value in attributes if name in ("src", "href", "xlink:href") and not value.startswith("#")]
+        self.loads += [
+            value for name, value in attributes if name in ("src", "href", "xlink:href") and not value.startswith("#")
+        ]
 
     def handle_startendtag(self, tag, attributes):
-        self.loads += [value for name, value in attributes if name in ("src", "href", "xlink:href") and not value.startswith("#")]
+        self.loads += [
+            value for name, value in attributes if name in ("src", "href", "xlink:href") and not value.startswith("#")
+        ]
 
     def handle_endtag(self, tag):
         if tag in VOID:
@@ -60,7 +64,7 @@ class Report(unittest.TestCase):
         self.folder = self.temporary.name
 
     def report(self, *contents, **how):
-        """Writes the contents, makes the page, and gives what was said and the page. """
+        """Writes the contents, makes the page, and gives what was said and the page."""
         data.write(self.folder, contents, **how)
         output = pathlib.Path(self.folder) / "page.html"
         result = support.in_this_process("report", self.folder, "-o", str(output))
@@ -94,8 +98,11 @@ class Report(unittest.TestCase):
     def test_single_rank_of_one_node_is_a_page(self):
         only = data.communicator(ranks=1, nodes=1, gradients=data.function({"one_rank": 5}, ranks=1, nodes=1))
         result, text, _ = self.report(data.process(0, 1, [only]))
-        self.assertIn("Nothing was compressed in this job: 100 % of 5 calls were native, all because: a communicator of one rank",
-                      result.stdout)
+        self.assertIn(
+            "Nothing was compressed in this job: 100 % of 5 calls were native, all because: a communicator of one"
+            " rank",
+            result.stdout,
+        )
 
     def test_no_calls_at_all_says_what_to_do(self):
         result, text, _ = self.report(data.process(0, 4, []))
@@ -103,8 +110,17 @@ class Report(unittest.TestCase):
         self.assertIn("sdp4bit doctor", text)
 
     def job_of(self, ranks, communicators):
-        return [data.process(rank, ranks, [data.communicator(i, f"group {i}", 8, 2, rank % 8, data.function({"compressed": 5}, ranks=8))
-                                           for i in range(communicators)]) for rank in range(ranks)]
+        return [
+            data.process(
+                rank,
+                ranks,
+                [
+                    data.communicator(i, f"group {i}", 8, 2, rank % 8, data.function({"compressed": 5}, ranks=8))
+                    for i in range(communicators)
+                ],
+            )
+            for rank in range(ranks)
+        ]
 
     def test_five_hundred_ranks_fit(self):
         result, text, _ = self.report(*self.job_of(512, 2))
@@ -121,9 +137,17 @@ class Report(unittest.TestCase):
         good = data.process(0)
         cut = json.dumps(good)[:700]
         in_a_name = json.dumps(good)[: json.dumps(good).index("all_calls") + 3]
-        result, text, _ = self.report(good, cut, "", "not json", {"other": 1}, {**good, "communicators": [{"ranks": "four"}]}, in_a_name)
-        for part in ("rank6.json: it ends in the middle","rank1.json: it ends in the middle", "rank2.json: it is empty", "rank3.json: it is no JSON (line 1",
-                     "rank4.json: it is JSON, but neither", 'rank5.json: communicators[0].ranks is "four", not a whole number'):
+        result, text, _ = self.report(
+            good, cut, "", "not json", {"other": 1}, {**good, "communicators": [{"ranks": "four"}]}, in_a_name
+        )
+        for part in (
+            "rank6.json: it ends in the middle",
+            "rank1.json: it ends in the middle",
+            "rank2.json: it is empty",
+            "rank3.json: it is no JSON (line 1",
+            "rank4.json: it is JSON, but neither",
+            'rank5.json: communicators[0].ranks is "four", not a whole number',
+        ):
             self.assertIn(part, result.stderr)
             self.assertIn(part, text)
         self.assertIn("Missing: 1, 2, 3", text)
@@ -165,8 +189,12 @@ class Report(unittest.TestCase):
         self.assertIn("Unlike the others: rank 7", text)
 
     def test_nan_and_disagreement_are_shown(self):
-        bad = data.communicator(name="dp", agreement="off", why="rank 3 has SDP4BIT_SEED=2, rank 0 has 1",
-                                gradients=data.function({"agreement_off": 50}, nonfinite_groups_sent=12))
+        bad = data.communicator(
+            name="dp",
+            agreement="off",
+            why="rank 3 has SDP4BIT_SEED=2, rank 0 has 1",
+            gradients=data.function({"agreement_off": 50}, nonfinite_groups_sent=12),
+        )
         _, text, _ = self.report(data.process(0, 1, [bad]))
         self.assertIn("Off on dp (4 ranks on 2 nodes)", text)
         self.assertIn("all because: off on their communicators (rank 3 has SDP4BIT_SEED=2, rank 0 has 1)", text)
@@ -175,8 +203,9 @@ class Report(unittest.TestCase):
 
     def test_courses_of_different_lengths_are_drawn_together(self):
         def with_course(rank, each, points):
-            own = data.communicator(sampled_error=data.sampled(points, each), rank=rank,
-                                    gradients=data.function({"compressed": 9}))
+            own = data.communicator(
+                sampled_error=data.sampled(points, each), rank=rank, gradients=data.function({"compressed": 9})
+            )
             return data.process(rank, 2, [own], sampled_error=data.sampled(points, each))
 
         _, text, _ = self.report(with_course(0, 1, [0.16] * 33), with_course(1, 2, [0.17] * 17))
@@ -206,10 +235,18 @@ class Report(unittest.TestCase):
         self.assertIn("install python3-matplotlib", result.stderr)
 
     def test_names_may_be_formulas_or_no_text_at_all(self):
-        own = [data.communicator(i, name, gradients=data.function({"compressed": 9}), sampled_error=data.sampled([0.1]))
-               for i, name in enumerate(("$\\frac$", "cost: 5$", "\udc80\u0000"))]
+        own = [
+            data.communicator(i, name, gradients=data.function({"compressed": 9}), sampled_error=data.sampled([0.1]))
+            for i, name in enumerate(("$\\frac$", "cost: 5$", "\udc80\u0000"))
+        ]
         data.write(self.folder, [data.process(0, 4, own, sampled_error=data.sampled([0.1]))])
-        result = support.sdp4bit("report", self.folder, "-o", str(pathlib.Path(self.folder) / "page.html"), variables={"PYTHONIOENCODING": "latin-1"})
+        result = support.sdp4bit(
+            "report",
+            self.folder,
+            "-o",
+            str(pathlib.Path(self.folder) / "page.html"),
+            variables={"PYTHONIOENCODING": "latin-1"},
+        )
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn("$\\frac$", (pathlib.Path(self.folder) / "page.html").read_text(encoding="utf-8"))
 
@@ -222,7 +259,9 @@ class Report(unittest.TestCase):
             for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
                 yield from places(value[key], (*path, key))
 
-        whole = data.process(0, 4, [data.communicator(sampled_error=data.sampled([0.1, 0.2]), classes=[data.gather_class()])])
+        whole = data.process(
+            0, 4, [data.communicator(sampled_error=data.sampled([0.1, 0.2]), classes=[data.gather_class()])]
+        )
         for _ in range(150):
             changed = json.loads(json.dumps(whole))
             *way, last = chance.choice([path for path in places(changed) if path])
@@ -248,7 +287,9 @@ class Report(unittest.TestCase):
         self.assertIn("process 1001 on node0", text)
 
     def test_one_process_with_several_devices_has_one_communicator(self):
-        own = [data.communicator(i, "dp", rank=i, device=i, gradients=data.function({"compressed": 9})) for i in range(4)]
+        own = [
+            data.communicator(i, "dp", rank=i, device=i, gradients=data.function({"compressed": 9})) for i in range(4)
+        ]
         _, text, _ = self.report(data.process(-1, -1, own, job_rank=-1, job_ranks=-1))
         self.assertIn("dp 4 ranks on 2 nodes 36 100 %", text)
 

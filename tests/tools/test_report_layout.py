@@ -28,18 +28,43 @@ onload = () => document.getElementById("result").textContent = JSON.stringify([.
 class Layout(unittest.TestCase):
     def measure(self, folder):
         """By width: content's width, number of plots, whether all are inside, and where the verdict ends."""
-        frames = "".join(f'<iframe src="page.html" style="width:{width}px;height:900px;border:0"></iframe>' for width in WIDTHS)
+        frames = "".join(
+            f'<iframe src="page.html" style="width:{width}px;height:900px;border:0"></iframe>' for width in WIDTHS
+        )
         (folder / "frames.html").write_text(FRAME.format(frames=frames))
-        shown = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--window-size=1600,1000",
-                                f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000", "--dump-dom", (folder / "frames.html").as_uri()],
-                               capture_output=True, text=True, timeout=100, check=False)
+        shown = subprocess.run(
+            [
+                CHROMIUM,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--allow-file-access-from-files",
+                "--window-size=1600,1000",
+                f"--user-data-dir={folder / 'profile'}",
+                "--virtual-time-budget=5000",
+                "--dump-dom",
+                (folder / "frames.html").as_uri(),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
         match = re.search(r'<pre id="result">(\[.*?\])</pre>', shown.stdout)
         self.assertIsNotNone(match, shown.stderr[-500:])
         return dict(zip(WIDTHS, json.loads(html.unescape(match[1]))))
 
     def test_everything_fits_at_every_width(self):
-        communicators = [data.communicator(i, f"a communicator with a long name that somebody gave it, number {i}", sampled_error=data.sampled([0.16] * 9),
-                                           classes=[data.gather_class()], gradients=data.function({"compressed": 90, "too_small": 5})) for i in range(20)]
+        communicators = [
+            data.communicator(
+                i,
+                f"a communicator with a long name that somebody gave it, number {i}",
+                sampled_error=data.sampled([0.16] * 9),
+                classes=[data.gather_class()],
+                gradients=data.function({"compressed": 90, "too_small": 5}),
+            )
+            for i in range(20)
+        ]
         ranks = [data.process(rank, 16, communicators, sampled_error=data.sampled([0.16] * 9)) for rank in range(12)]
         ranks[3]["options"][0]["value"] = "2M"
         with tempfile.TemporaryDirectory() as name:

@@ -12,8 +12,10 @@ ENGAGED = re.compile(r"sdp4bit info .*: works \(version ([^,]*),")
 _NCCL_TEST = re.compile(r"(reduce_scatter|all_gather)_perf")
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 # size count type redop root, then twice: time algbw busbw #wrong; out of place, then in place.
-_TABLE_ROW = re.compile(rf"^\s*(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(-?\d+)\s+({_NUMBER})\s+({_NUMBER})\s+({_NUMBER})\s+(?:\d+|N/A)\s+"
-                        rf"({_NUMBER})\s+({_NUMBER})\s+({_NUMBER})\s+(?:\d+|N/A)\s*$")
+_TABLE_ROW = re.compile(
+    rf"^\s*(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(-?\d+)\s+({_NUMBER})\s+({_NUMBER})\s+({_NUMBER})\s+(?:\d+|N/A)\s+"
+    rf"({_NUMBER})\s+({_NUMBER})\s+({_NUMBER})\s+(?:\d+|N/A)\s*$"
+)
 # mpirun --tag-output, torchrun --tee and srun -l write the rank in front of a line.
 _TAG = re.compile(r"^(?:\[\d+,\d+\]<\w+>:\s*|\[\w+\]:|\s*\d+:\s)")
 
@@ -31,9 +33,20 @@ def _of_collectives(line: str, variant: str, repeat: int) -> Optional[Row]:
         return None
     if not isinstance(data, dict) or data.get("collective") not in COLLECTIVES or "time_us" not in data:
         return None
-    return Row(data["collective"], data["type"], data["redop"], int(data["size"]), variant, repeat, float(data["time_us"]),
-               float(data["algbw_gbps"]), float(data["busbw_gbps"]), data.get("bytes_in_node"), data.get("bytes_between_nodes"),
-               data.get("relative_error"))
+    return Row(
+        data["collective"],
+        data["type"],
+        data["redop"],
+        int(data["size"]),
+        variant,
+        repeat,
+        float(data["time_us"]),
+        float(data["algbw_gbps"]),
+        float(data["busbw_gbps"]),
+        data.get("bytes_in_node"),
+        data.get("bytes_between_nodes"),
+        data.get("relative_error"),
+    )
 
 
 def _of_nccl_tests(line: str, collective: str, variant: str, repeat: int) -> Optional[Row]:
@@ -53,8 +66,11 @@ def parse_output(text: str, variant: str, repeat: int, collective: str = "") -> 
         named = _NCCL_TEST.search(line)
         if named and not _TABLE_ROW.match(line):
             collective = collective or named[1]
-        row = _of_collectives(line.strip(), variant, repeat) if line.lstrip().startswith("{") else \
-            _of_nccl_tests(line, collective, variant, repeat) if collective else None
+        row = (
+            _of_collectives(line.strip(), variant, repeat)
+            if line.lstrip().startswith("{")
+            else _of_nccl_tests(line, collective, variant, repeat) if collective else None
+        )
         if row:
             rows.append(row)
     return rows

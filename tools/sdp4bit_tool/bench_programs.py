@@ -39,26 +39,37 @@ def emulated_programs() -> Programs:
     program = _newest(_package_root().glob("build/*/sandbox/bin/collectives"))
     library = program.parents[1] / "lib" / "libsdp4bit.so" if program else None
     if program is None or library is None or not library.is_file():
-        raise UserError("the emulated cluster is not built: run scripts/demo.sh in the source tree, or cmake --build build/dev "
-                        "--target collectives_sandbox sdp4bit_sandbox")
+        raise UserError(
+            "the emulated cluster is not built: run scripts/demo.sh in the source tree, or cmake --build build/dev "
+            "--target collectives_sandbox sdp4bit_sandbox"
+        )
     return Programs("collectives", dict.fromkeys(("reduce_scatter", "all_gather"), program), library)
 
 
 def _beside() -> Iterator[pathlib.Path]:
     root = _package_root()
-    yield from (root / "bin" / "sdp4bit-collectives", root / "libexec" / "sdp4bit" / "collectives", root / "bin" / "collectives")
+    yield from (
+        root / "bin" / "sdp4bit-collectives",
+        root / "libexec" / "sdp4bit" / "collectives",
+        root / "bin" / "collectives",
+    )
     built = _newest(root.glob("build/*/bin/collectives"))
     if built:
         yield built
 
 
-def find_programs(collectives: Iterable[str], library: pathlib.Path, given: Optional[str], nccl_tests: Optional[str]) -> Programs:
+def find_programs(
+    collectives: Iterable[str], library: pathlib.Path, given: Optional[str], nccl_tests: Optional[str]
+) -> Programs:
     """`collectives`, or nccl-tests' binaries in a folder or on PATH."""
     wanted = list(collectives)
     if given:
         path = pathlib.Path(given)
         if not path.is_file() or not os.access(path, os.X_OK):
-            raise UserError(f"--program {given}: there is no such program; give the path of `collectives` (built from bench/collectives)")
+            raise UserError(
+                f"--program {given}: there is no such program; give the path of `collectives` (built from"
+                " bench/collectives)"
+            )
         return Programs("collectives", dict.fromkeys(wanted, path.absolute()), library)
     if nccl_tests is None:
         for path in _beside():
@@ -69,8 +80,12 @@ def find_programs(collectives: Iterable[str], library: pathlib.Path, given: Opti
         name = f"{collective}_perf"
         path = shutil.which(name, path=nccl_tests) if nccl_tests is not None else shutil.which(name)
         if not path:
-            where = f"in {nccl_tests}" if nccl_tests is not None else "on PATH, and no `collectives` beside this command"
-            raise UserError(f"no {name} {where}: give --nccl-tests FOLDER (its build/), --program FILE, or --emulated")
+            where = (
+                f"in {nccl_tests}" if nccl_tests is not None else "on PATH, and no `collectives` beside this command"
+            )
+            raise UserError(
+                f"no {name} {where}: give --nccl-tests FOLDER (its build/), --program FILE, or --emulated"
+            )
         found[collective] = pathlib.Path(path).absolute()
     return Programs("nccl-tests", found, library)
 
@@ -121,25 +136,42 @@ class Run:
 
 
 def _calls(sweep: Sweep, collective: str) -> List[str]:
-    """An AllGather is sent as differences once the library has seen for eight calls or more that its buffer comes again."""
+    """An AllGather is sent as differences once the library has seen that its buffer comes again: eight calls or more."""
     warmup = sweep.warmup if sweep.warmup is not None else 40 if collective == "all_gather" else 6
     return ["-w", str(warmup), "-n", str(sweep.iterations)]
 
 
 def _words_of_collectives(sweep: Sweep, programs: Programs, collective: str, type_name: str) -> List[List[str]]:
-    words = [str(programs.paths[collective]), collective, "-b", show_size(sweep.begin), "-e", show_size(sweep.end), "-f", str(sweep.factor),
-             "-d", type_name, *_calls(sweep, collective), "-c", str(int(sweep.check)), "--format", "json"]
+    words = [
+        str(programs.paths[collective]),
+        collective,
+        "-b",
+        show_size(sweep.begin),
+        "-e",
+        show_size(sweep.end),
+        "-f",
+        str(sweep.factor),
+        "-d",
+        type_name,
+        *_calls(sweep, collective),
+        "-c",
+        str(int(sweep.check)),
+        "--format",
+        "json",
+    ]
     return [words + (["-o", ",".join(sweep.operations)] if collective == "reduce_scatter" else [])]
 
 
 def _words_of_nccl_tests(sweep: Sweep, programs: Programs, collective: str, type_name: str) -> List[List[str]]:
-    """One size a run for AllGather: within a run nccl-tests moves through its buffers, and each place is learned anew. -c 0: its
-    check expects exact sums."""
+    """One size a run for AllGather: within a run nccl-tests moves through its buffers, and each place is learned anew.
+    -c 0: its check expects exact sums."""
     head = [str(programs.paths[collective]), "-d", type_name, *_calls(sweep, collective), "-c", "0", "-g", "1"]
     if collective == "all_gather":
         return [head + ["-b", show_size(size), "-e", show_size(size)] for size in sweep.sizes()]
-    return [head + ["-b", show_size(sweep.begin), "-e", show_size(sweep.end), "-f", str(sweep.factor), "-o", operation]
-            for operation in sweep.operations]
+    return [
+        head + ["-b", show_size(sweep.begin), "-e", show_size(sweep.end), "-f", str(sweep.factor), "-o", operation]
+        for operation in sweep.operations
+    ]
 
 
 def make_runs(sweep: Sweep, programs: Programs) -> List[Run]:
@@ -151,14 +183,26 @@ def make_runs(sweep: Sweep, programs: Programs) -> List[Run]:
                 make = _words_of_collectives if programs.kind == "collectives" else _words_of_nccl_tests
                 for words in make(sweep, programs, collective, type_name):
                     order = ("native", "sdp4bit") if repeat % 2 == 0 else ("sdp4bit", "native")
-                    runs += [Run(variant, repeat, collective, list(words),
-                                 {"LD_PRELOAD": str(programs.library)} if variant == "sdp4bit" else {}) for variant in order]
+                    runs += [
+                        Run(
+                            variant,
+                            repeat,
+                            collective,
+                            list(words),
+                            {"LD_PRELOAD": str(programs.library)} if variant == "sdp4bit" else {},
+                        )
+                        for variant in order
+                    ]
     return runs
 
 
 def without_library(preloaded: str) -> str:
     """LD_PRELOAD without ours."""
-    return ":".join(word for word in preloaded.replace(" ", ":").split(":") if word and "libsdp4bit" not in pathlib.Path(word).name)
+    return ":".join(
+        word
+        for word in preloaded.replace(" ", ":").split(":")
+        if word and "libsdp4bit" not in pathlib.Path(word).name
+    )
 
 
 def environment_of(run: Run, kept: Dict[str, str]) -> Dict[str, str]:
@@ -177,19 +221,47 @@ def passed_variables(kept: Dict[str, str]) -> Dict[str, str]:
     return {name: value for name, value in sorted(kept.items()) if name.startswith(("SDP4BIT_", "NCCL_"))}
 
 
-def launched(run: Run, sweep: Sweep, launcher: str, id_file: str, kept: Dict[str, str], endpoint: str = "$HEAD:29500") -> List[str]:
+def launched(
+    run: Run, sweep: Sweep, launcher: str, id_file: str, kept: Dict[str, str], endpoint: str = "$HEAD:29500"
+) -> List[str]:
     """The run as a launcher's words. `collectives` needs no MPI: its ranks meet by a file that all nodes see."""
     words = run.words + (["--id-file", id_file] if id_file else [])
     variables = {**passed_variables(kept), **run.variables}
     if launcher == "mpirun":
         exported = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
-        return ["mpirun", "-np", str(sweep.ranks), "--map-by", f"ppr:{sweep.gpus}:node", *sweep.launcher_words, *exported, *words]
+        return [
+            "mpirun",
+            "-np",
+            str(sweep.ranks),
+            "--map-by",
+            f"ppr:{sweep.gpus}:node",
+            *sweep.launcher_words,
+            *exported,
+            *words,
+        ]
     inner = ["env", *(f"{name}={value}" for name, value in variables.items())] if variables else []
     if launcher == "srun":
-        return ["srun", f"--nodes={sweep.nodes}", f"--ntasks-per-node={sweep.gpus}", *sweep.launcher_words, *inner, *words]
+        return [
+            "srun",
+            f"--nodes={sweep.nodes}",
+            f"--ntasks-per-node={sweep.gpus}",
+            *sweep.launcher_words,
+            *inner,
+            *words,
+        ]
     # With underscores: torch 1 knows no others, torch 2 both.
-    return [*inner, "torchrun", f"--nnodes={sweep.nodes}", f"--nproc_per_node={sweep.gpus}", "--rdzv_backend=c10d",
-            f"--rdzv_endpoint={endpoint}", f"--rdzv_id={pathlib.Path(id_file).name or 'sdp4bit'}", *sweep.launcher_words, "--no_python", *words]
+    return [
+        *inner,
+        "torchrun",
+        f"--nnodes={sweep.nodes}",
+        f"--nproc_per_node={sweep.gpus}",
+        "--rdzv_backend=c10d",
+        f"--rdzv_endpoint={endpoint}",
+        f"--rdzv_id={pathlib.Path(id_file).name or 'sdp4bit'}",
+        *sweep.launcher_words,
+        "--no_python",
+        *words,
+    ]
 
 
 def shell_line(words: List[str]) -> str:

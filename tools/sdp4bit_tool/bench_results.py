@@ -66,8 +66,10 @@ class Results:
     @property
     def label(self) -> str:
         if self.emulated:
-            return (f"Emulated: {self.nodes} x {self.gpus} GPUs played by a CPU. Byte counts and errors are real, "
-                    "times are not.")
+            return (
+                f"Emulated: {self.nodes} x {self.gpus} GPUs played by a CPU. Byte counts and errors are real, "
+                "times are not."
+            )
         return f"Measured on {self.nodes} nodes with {self.gpus} GPUs each."
 
 
@@ -104,11 +106,20 @@ def summarize(rows: List[Row]) -> List[Summary]:
     cases: Dict[Tuple[str, str, str, int, str], List[Row]] = {}
     for row in rows:
         cases.setdefault((row.collective, row.type, row.redop, row.bytes, row.variant), []).append(row)
-    return [Summary(*case, len(same), statistics.median(row.time_us for row in same),
-                    statistics.median(row.busbw for row in same), min(row.busbw for row in same),
-                    max(row.busbw for row in same), _known([row.bytes_in_node for row in same]),
-                    _known([row.bytes_between_nodes for row in same]), _known([row.relative_error for row in same]))
-            for case, same in cases.items()]
+    return [
+        Summary(
+            *case,
+            len(same),
+            statistics.median(row.time_us for row in same),
+            statistics.median(row.busbw for row in same),
+            min(row.busbw for row in same),
+            max(row.busbw for row in same),
+            _known([row.bytes_in_node for row in same]),
+            _known([row.bytes_between_nodes for row in same]),
+            _known([row.relative_error for row in same]),
+        )
+        for case, same in cases.items()
+    ]
 
 
 @dataclass
@@ -129,11 +140,17 @@ def pairs(rows: List[Row]) -> List[Pair]:
     for native in summaries.values():
         if native.variant != "native" or (*native.case, "sdp4bit") not in summaries:
             continue
-        ratios = [time / times[(*native.case, "sdp4bit", key[5])] for key, time in times.items()
-                  if key[:5] == (*native.case, "native") and times.get((*native.case, "sdp4bit", key[5]), 0) > 0]
+        ratios = [
+            time / times[(*native.case, "sdp4bit", key[5])]
+            for key, time in times.items()
+            if key[:5] == (*native.case, "native") and times.get((*native.case, "sdp4bit", key[5]), 0) > 0
+        ]
         if ratios:
-            found.append(Pair(native, summaries[(*native.case, "sdp4bit")], statistics.median(ratios), min(ratios),
-                              max(ratios)))
+            found.append(
+                Pair(
+                    native, summaries[(*native.case, "sdp4bit")], statistics.median(ratios), min(ratios), max(ratios)
+                )
+            )
     return found
 
 
@@ -147,8 +164,12 @@ def _row(where: str, data: Any) -> Row:
         if each.name in ("collective", "type", "redop", "variant"):
             good = isinstance(value, str)
         else:
-            good = (optional and value is None) or (isinstance(value, (int, float)) and not isinstance(value, bool)
-                                                    and math.isfinite(value) and value >= 0)
+            good = (optional and value is None) or (
+                isinstance(value, (int, float))
+                and not isinstance(value, bool)
+                and math.isfinite(value)
+                and value >= 0
+            )
         if not good:
             raise BadFile(f"{where}.{each.name} is {json.dumps(value)[:40]}")
         values[each.name] = value
@@ -167,16 +188,24 @@ def parse_results(data: Any) -> Results:
     if not is_results(data):
         raise BadFile("it is no result of `sdp4bit bench`")
     if data[KEY] != FORMAT:
-        raise BadFile(f"it has format {json.dumps(data[KEY])[:20]} of `sdp4bit bench`, and this command knows {FORMAT}")
+        raise BadFile(
+            f"it has format {json.dumps(data[KEY])[:20]} of `sdp4bit bench`, and this command knows {FORMAT}"
+        )
     for name in ("nodes", "gpus"):
         if not isinstance(data.get(name), int) or data[name] < 1:
             raise BadFile(f"{name} is {json.dumps(data.get(name))[:40]}, not a whole number from 1")
     rows = data.get("rows")
     if not isinstance(rows, list):
         raise BadFile("rows is no list")
-    return Results(bool(data.get("emulated")), data["nodes"], data["gpus"], str(data.get("program", "")),
-                   str(data.get("version", "")), int(data.get("started") or 0),
-                   [_row(f"rows[{i}]", row) for i, row in enumerate(rows)])
+    return Results(
+        bool(data.get("emulated")),
+        data["nodes"],
+        data["gpus"],
+        str(data.get("program", "")),
+        str(data.get("version", "")),
+        int(data.get("started") or 0),
+        [_row(f"rows[{i}]", row) for i, row in enumerate(rows)],
+    )
 
 
 def read_results(path: str) -> Results:
@@ -188,8 +217,16 @@ def read_results(path: str) -> Results:
 
 
 def to_json(results: Results) -> str:
-    head = {KEY: FORMAT, "emulated": results.emulated, "label": results.label, "nodes": results.nodes,
-            "gpus": results.gpus, "program": results.program, "version": results.version, "started": results.started}
+    head = {
+        KEY: FORMAT,
+        "emulated": results.emulated,
+        "label": results.label,
+        "nodes": results.nodes,
+        "gpus": results.gpus,
+        "program": results.program,
+        "version": results.version,
+        "started": results.started,
+    }
     return json.dumps({**head, "rows": [asdict(row) for row in results.rows]}, indent=1) + "\n"
 
 
@@ -201,8 +238,14 @@ def to_csv(results: Results) -> str:
     writer.writerow(["nodes", "gpus", "times", *names])
     for row in results.rows:
         values = asdict(row)
-        writer.writerow([results.nodes, results.gpus, "emulated" if results.emulated else "measured",
-                         *("" if values[name] is None else values[name] for name in names)])
+        writer.writerow(
+            [
+                results.nodes,
+                results.gpus,
+                "emulated" if results.emulated else "measured",
+                *("" if values[name] is None else values[name] for name in names),
+            ]
+        )
     return text.getvalue()
 
 

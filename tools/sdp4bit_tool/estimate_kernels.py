@@ -55,15 +55,21 @@ def gradient_kernels(elements: float, element_bytes: float, nodes: int, local: i
     if nodes == 1 or local == 1:
         coded, received = (CODED_8, RECEIVED_8) if nodes == 1 else (CODED_4, RECEIVED_4)
         others = ranks - 1
-        return {"quantize": Cost(segment * others * (element_bytes + coded), segment * others * 37.4),
-                "reduce_finish": Cost(segment * (2 * element_bytes + received * others), segment * (24 + 9 * others))}
+        return {
+            "quantize": Cost(segment * others * (element_bytes + coded), segment * others * 37.4),
+            "reduce_finish": Cost(segment * (2 * element_bytes + received * others), segment * (24 + 9 * others)),
+        }
     sent = segment * nodes * (local - 1)
     stored = (nodes - 1) / nodes * CODED_4 + 4 / nodes
     return {
         "quantize": Cost(sent * (element_bytes + CODED_8), sent * 37.4),
-        "reduce_requantize": Cost(segment * nodes * (element_bytes + RECEIVED_8 * (local - 1) + stored),
-                                  segment * nodes * (31 + 8.1 * (local - 1))),
-        "reduce_finish": Cost(segment * (4 + RECEIVED_4 * (nodes - 1) + element_bytes), segment * (15 + 8.6 * (nodes - 1))),
+        "reduce_requantize": Cost(
+            segment * nodes * (element_bytes + RECEIVED_8 * (local - 1) + stored),
+            segment * nodes * (31 + 8.1 * (local - 1)),
+        ),
+        "reduce_finish": Cost(
+            segment * (4 + RECEIVED_4 * (nodes - 1) + element_bytes), segment * (15 + 8.6 * (nodes - 1))
+        ),
     }
 
 
@@ -71,8 +77,12 @@ def weight_kernels(elements: float, nodes: int, local: int) -> Dict[str, Cost]:
     """An AllGather of `elements` bf16 weights that travels as differences, SDP4BIT_WEIGHT_LEDGER=node."""
     shard = elements / (nodes * local)
     staged = WEIGHT_BYTES if local > 1 else 0  # a copy in the workspace, for the ranks of the node
-    costs = {"encode_difference": Cost(shard * (6.95 + staged), shard * (45.0 if local > 1 else 42.9)),
-             "add_difference": Cost(shard * (nodes - 1) * (8.88 + staged), shard * (nodes - 1) * (25.5 if local > 1 else 23.1))}
+    costs = {
+        "encode_difference": Cost(shard * (6.95 + staged), shard * (45.0 if local > 1 else 42.9)),
+        "add_difference": Cost(
+            shard * (nodes - 1) * (8.88 + staged), shard * (nodes - 1) * (25.5 if local > 1 else 23.1)
+        ),
+    }
     if local > 1:
         passed = shard * nodes * (local - 1)
         costs["scatter_shards"] = Cost(passed * 5.38, passed * 4.4)

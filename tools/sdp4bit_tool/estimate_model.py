@@ -7,10 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import Dict, Optional, Sequence
 
 from .errors import UserError
-from .estimate_kernels import CODED_4, CODED_8, CODED_DIFFERENCE, GPUS, WEIGHT_BYTES, Gpu, gradient_kernels, seconds, weight_kernels
+from .estimate_kernels import (
+    CODED_4,
+    CODED_8,
+    CODED_DIFFERENCE,
+    GPUS,
+    WEIGHT_BYTES,
+    Gpu,
+    gradient_kernels,
+    seconds,
+    weight_kernels,
+)
 
-# Shares of a micro batch's compute beside which gradients (backward) and weights (forward) can travel. Not 2/3 and 1/3: the first
-# and the last layers have nothing to hide behind.
+# Shares of a micro batch's compute beside which gradients (backward) and weights (forward) can travel. Not 2/3 and
+# 1/3: the first and the last layers have nothing to hide behind.
 WINDOW = {"gradients": 0.6, "weights": 0.3}
 GRADIENT_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
@@ -61,8 +71,10 @@ def shape_of(cluster: Cluster, training: Training) -> Shape:
     """As Megatron-LM places ranks: tensor-parallel ones beside each other, then data-parallel ones, then stages."""
     world, divided = cluster.nodes * cluster.gpus, training.tensor * training.pipeline
     if world % divided:
-        raise UserError(f"{world} GPUs cannot be divided by {training.tensor} x {training.pipeline} (--tensor-parallel x "
-                        "--pipeline-parallel): choose sizes whose product divides the number of GPUs")
+        raise UserError(
+            f"{world} GPUs cannot be divided by {training.tensor} x {training.pipeline} (--tensor-parallel x "
+            "--pipeline-parallel): choose sizes whose product divides the number of GPUs"
+        )
     ranks = world // divided
     local = max(1, min(ranks, cluster.gpus // training.tensor))
     while ranks % local:
@@ -102,7 +114,9 @@ def native(cluster: Cluster, training: Training, shape: Shape, element_bytes: fl
 def compressed_gradients(cluster: Cluster, training: Training, shape: Shape) -> Phase:
     """ReduceScatter on two levels: 8 bits in the node, then 4 bits between nodes, one after the other."""
     inside = shape.elements * (shape.local - 1) / shape.local * CODED_8 if shape.local > 1 else 0.0
-    between = shape.elements * (shape.nodes - 1) / shape.nodes * CODED_4  # of all the node's ranks of the communicator
+    between = (
+        shape.elements * (shape.nodes - 1) / shape.nodes * CODED_4
+    )  # of all the node's ranks of the communicator
     exchange = inside / cluster.nvlink + between * shape.sharing / cluster.network
     latency = ((shape.local > 1) * cluster.nvlink_latency + cluster.network_latency) * _calls(shape, training)
     costs = gradient_kernels(shape.elements, training.gradient_bytes, shape.nodes, shape.local)
@@ -115,8 +129,11 @@ def compressed_weights(cluster: Cluster, training: Training, shape: Shape) -> Ph
     inside = shape.elements * (shape.local - 1) / shape.local * WEIGHT_BYTES
     exchange = inside / cluster.nvlink + between * shape.sharing / cluster.network
     latency = ((shape.local > 1) * cluster.nvlink_latency + cluster.network_latency) * _calls(shape, training)
-    return Phase(exchange + latency, seconds(weight_kernels(shape.elements, shape.nodes, shape.local), cluster.gpu),
-                 between * shape.sharing)
+    return Phase(
+        exchange + latency,
+        seconds(weight_kernels(shape.elements, shape.nodes, shape.local), cluster.gpu),
+        between * shape.sharing,
+    )
 
 
 @dataclass
@@ -148,17 +165,27 @@ def _times(training: Training) -> Dict[str, int]:
 
 
 def phases(cluster: Cluster, training: Training, with_sdp4bit: bool) -> Dict[str, Phase]:
-    """A step's communication. What the library leaves to NCCL is NCCL's: communicators in one node, and gathers into buffers
-    that do not stay."""
+    """A step's communication. What the library leaves to NCCL is NCCL's: communicators in one node, and gathers into
+    buffers that do not stay."""
     shape = shape_of(cluster, training)
     taken = with_sdp4bit and shape.between
-    found = {"gradients": compressed_gradients(cluster, training, shape) if taken else
-             native(cluster, training, shape, training.gradient_bytes),
-             "weights": compressed_weights(cluster, training, shape) if taken and not training.full_sharding else
-             native(cluster, training, shape, WEIGHT_BYTES)}
+    found = {
+        "gradients": (
+            compressed_gradients(cluster, training, shape)
+            if taken
+            else native(cluster, training, shape, training.gradient_bytes)
+        ),
+        "weights": (
+            compressed_weights(cluster, training, shape)
+            if taken and not training.full_sharding
+            else native(cluster, training, shape, WEIGHT_BYTES)
+        ),
+    }
     times = _times(training)
-    return {name: Phase(phase.exchange * times[name], phase.kernels * times[name], phase.between * times[name])
-            for name, phase in found.items()}
+    return {
+        name: Phase(phase.exchange * times[name], phase.kernels * times[name], phase.between * times[name])
+        for name, phase in found.items()
+    }
 
 
 def step(cluster: Cluster, training: Training, compute: float, with_sdp4bit: bool) -> Step:
@@ -176,8 +203,10 @@ def compute_of(cluster: Cluster, training: Training, native_step: float) -> floa
     """The compute of a native step that was measured: what is left of it without exposed communication."""
     least = step(cluster, training, 0.0, False).total
     if least >= native_step:
-        raise UserError(f"the communication alone would take {least * 1e3:.0f} ms with this network, longer than the step of "
-                        f"{native_step * 1e3:.0f} ms: correct --nic-gbit, --nics, --network-efficiency or --gradients")
+        raise UserError(
+            f"the communication alone would take {least * 1e3:.0f} ms with this network, longer than the step of "
+            f"{native_step * 1e3:.0f} ms: correct --nic-gbit, --nics, --network-efficiency or --gradients"
+        )
     low, high = 0.0, native_step
     for _ in range(80):
         middle = (low + high) / 2
@@ -219,10 +248,18 @@ def _break_even(cluster: Cluster, training: Training, compute: float, of: Sequen
     return low
 
 
-def predict(cluster: Cluster, training: Training, native_step: Optional[float] = None, compute: Optional[float] = None) -> Prediction:
+def predict(
+    cluster: Cluster, training: Training, native_step: Optional[float] = None, compute: Optional[float] = None
+) -> Prediction:
     """From a measured native step, or from the compute of one."""
     if compute is None:
         compute = compute_of(cluster, training, native_step or 0.0)
-    return Prediction(cluster, training, shape_of(cluster, training), step(cluster, training, compute, False),
-                      step(cluster, training, compute, True), _break_even(cluster, training, compute, list(WINDOW)),
-                      {name: _break_even(cluster, training, compute, [name]) for name in WINDOW})
+    return Prediction(
+        cluster,
+        training,
+        shape_of(cluster, training),
+        step(cluster, training, compute, False),
+        step(cluster, training, compute, True),
+        _break_even(cluster, training, compute, list(WINDOW)),
+        {name: _break_even(cluster, training, compute, [name]) for name in WINDOW},
+    )

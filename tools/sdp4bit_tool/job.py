@@ -51,8 +51,10 @@ class Links:
 def links_of(function: Function, ranks: int, nodes: int) -> Links:
     """One rank's bytes. Native calls are not counted by the library where they go: a shard crosses once to each other
     node, and once to each other rank of a node for every node, as in the counters of compressed calls."""
-    links = Links(Traffic(function.count("native_bytes_between_nodes"), function.count("sent_bytes_between_nodes")),
-                  Traffic(function.count("native_bytes_in_node"), function.count("sent_bytes_in_node")))
+    links = Links(
+        Traffic(function.count("native_bytes_between_nodes"), function.count("sent_bytes_between_nodes")),
+        Traffic(function.count("native_bytes_in_node"), function.count("sent_bytes_in_node")),
+    )
     rest = function.count("bytes_given") - function.count("compressed_bytes_given")
     if rest <= 0 or ranks == 1:
         return links
@@ -140,9 +142,13 @@ class Job:
         """Reasons with their calls by function, most first."""
         total: Counter[str] = Counter()
         for function in self.functions.values():
-            total.update({reason: calls for reason, calls in function.calls.items() if reason != "compressed" and calls})
-        return [(reason, {name: self.functions[name].calls.get(reason, 0) for name in FUNCTIONS})
-                for reason, _ in total.most_common()]
+            total.update(
+                {reason: calls for reason, calls in function.calls.items() if reason != "compressed" and calls}
+            )
+        return [
+            (reason, {name: self.functions[name].calls.get(reason, 0) for name in FUNCTIONS})
+            for reason, _ in total.most_common()
+        ]
 
     def option_values(self) -> Dict[str, Dict[str, List[Process]]]:
         """By option, who has which value."""
@@ -229,8 +235,11 @@ def course_of(group: Group, kind: str) -> Optional[Course]:
 
 def mean_error(job: Job, kind: str) -> Optional[float]:
     """Of all processes that sampled, weighted by their samples."""
-    sampled = [(process.samples[kind].samples, process.samples[kind].mean) for process in job.processes
-               if process.samples[kind].samples]
+    sampled = [
+        (process.samples[kind].samples, process.samples[kind].mean)
+        for process in job.processes
+        if process.samples[kind].samples
+    ]
     total = sum(number for number, _ in sampled)
     return (sum(number * mean * mean for number, mean in sampled) / total) ** 0.5 if total else None
 
@@ -274,6 +283,9 @@ def outliers(job: Job) -> List[Outlier]:
         usual = statistics.median(values)
         distance = statistics.median(abs(value - usual) for value in values)
         bound = max(0.05 * usual, 6 * distance)
-        found += [Outlier(process, what, value, usual) for process, value in zip(job.processes, values)
-                  if abs(value - usual) > bound]
+        found += [
+            Outlier(process, what, value, usual)
+            for process, value in zip(job.processes, values)
+            if abs(value - usual) > bound
+        ]
     return found

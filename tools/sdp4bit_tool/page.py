@@ -80,8 +80,10 @@ def paragraph(text: object, kind: str = "") -> str:
 
 def tiles(items: Iterable[Sequence[object]]) -> str:
     """Numbers for the first screen: (what, number, note)."""
-    parts = [f"<div><dt>{as_markup(what)}</dt><dd>{as_markup(number)}<small>{as_markup(note)}</small></dd></div>"
-             for what, number, note in items]
+    parts = [
+        f"<div><dt>{as_markup(what)}</dt><dd>{as_markup(number)}<small>{as_markup(note)}</small></dd></div>"
+        for what, number, note in items
+    ]
     return f'<dl class="tiles">{"".join(parts)}</dl>'
 
 
@@ -91,8 +93,9 @@ def notes(items: Iterable[Sequence[str]]) -> str:
     return f'<ul class="notes">{"".join(parts)}</ul>' if parts else ""
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]], numbers: Optional[Iterable[int]] = None,
-          caption: str = "") -> str:
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[object]], numbers: Optional[Iterable[int]] = None, caption: str = ""
+) -> str:
     """`numbers`: columns that are right-aligned; by default all but the first."""
     right = set(range(1, len(head)) if numbers is None else numbers)
 
@@ -101,10 +104,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], numbers: Option
         scope = ' scope="col"' if tag == "th" else ""
         return f"<{tag}{kind}{scope}>{as_markup(value)}</{tag}>"
 
-    lines: List[str] = ['<div class="scroll" tabindex="0"><table>' if len(head) > 4 else '<div class="scroll"><table>']
+    lines: List[str] = [
+        '<div class="scroll" tabindex="0"><table>' if len(head) > 4 else '<div class="scroll"><table>'
+    ]
     if caption:
         lines.append(f"<caption>{escape(caption)}</caption>")
-    lines.append("<thead><tr>" + "".join(cell("th", i, value) for i, value in enumerate(head)) + "</tr></thead><tbody>")
+    lines.append(
+        "<thead><tr>" + "".join(cell("th", i, value) for i, value in enumerate(head)) + "</tr></thead><tbody>"
+    )
     lines += ["<tr>" + "".join(cell("td", i, value) for i, value in enumerate(row)) + "</tr>" for row in rows]
     return "\n".join(lines) + "</tbody></table></div>"
 
@@ -130,8 +137,17 @@ def section(title: str, *content: str) -> str:
 
 def page(title: str, verdict: object, content: Iterable[str], footer: str) -> str:
     """The whole file."""
-    return "\n".join(["<!DOCTYPE html>", '<html lang="en"><head><meta charset="utf-8">',
-                      '<meta name="viewport" content="width=device-width, initial-scale=1">',
-                      f"<title>{escape(title)}</title>", f"<style>{_STYLE}</style></head><body><main>",
-                      f"<h1>{escape(title)}</h1>", f'<p class="verdict">{as_markup(verdict)}</p>', *content,
-                      f"<footer>{as_markup(footer)}</footer></main></body></html>", ""])
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{_STYLE}</style></head><body><main>",
+            f"<h1>{escape(title)}</h1>",
+            f'<p class="verdict">{as_markup(verdict)}</p>',
+            *content,
+            f"<footer>{as_markup(footer)}</footer></main></body></html>",
+            "",
+        ]
+    )

@@ -32,11 +32,22 @@ class Model:
     @property
     def flops(self) -> float:
         """Of a sequence, forward and backward, as Megatron-LM counts them."""
-        return 72 * SEQUENCE * self.layers * self.width**2 * (1 + SEQUENCE / (6 * self.width) + VOCABULARY / (12 * self.layers * self.width))
+        return (
+            72
+            * SEQUENCE
+            * self.layers
+            * self.width**2
+            * (1 + SEQUENCE / (6 * self.width) + VOCABULARY / (12 * self.layers * self.width))
+        )
 
 
-MODELS: Dict[str, Model] = {"1.3B": Model(24, 2048), "2.7B": Model(32, 2560), "6.7B": Model(32, 4096),
-                            "13B": Model(40, 5120), "18B": Model(40, 6144)}
+MODELS: Dict[str, Model] = {
+    "1.3B": Model(24, 2048),
+    "2.7B": Model(32, 2560),
+    "6.7B": Model(32, 4096),
+    "13B": Model(40, 5120),
+    "18B": Model(40, 6144),
+}
 
 
 @dataclass(frozen=True)
@@ -65,12 +76,30 @@ class Published:
 
 
 PUBLISHED = [
-    Published("16 x 4 A100, Slingshot-10", Cluster(16, 4, 25e9, 0.8 * 300e9, GPUS["a100-40"]), 25e9,
-              [Row("1.3B", 1, 1, 24.1, 57.6), Row("2.7B", 1, 1, 24.0, 58.4), Row("6.7B", 4, 1, 10.8, 37.1),
-               Row("13B", 4, 2, 9.7, 26.0), Row("18B", 4, 2, 10.2, 29.8)]),
-    Published("16 x 8 H800, InfiniBand 400 Gb/s", Cluster(16, 8, 50e9, 0.8 * 200e9, GPUS["h800"]), 50e9,
-              [Row("1.3B", 1, 1, 69.1, 106.0), Row("2.7B", 1, 1, 71.9, 116.9), Row("6.7B", 4, 1, 26.2, 77.9),
-               Row("13B", 8, 1, 13.9, 53.5), Row("18B", 8, 1, 14.5, 59.2)]),
+    Published(
+        "16 x 4 A100, Slingshot-10",
+        Cluster(16, 4, 25e9, 0.8 * 300e9, GPUS["a100-40"]),
+        25e9,
+        [
+            Row("1.3B", 1, 1, 24.1, 57.6),
+            Row("2.7B", 1, 1, 24.0, 58.4),
+            Row("6.7B", 4, 1, 10.8, 37.1),
+            Row("13B", 4, 2, 9.7, 26.0),
+            Row("18B", 4, 2, 10.2, 29.8),
+        ],
+    ),
+    Published(
+        "16 x 8 H800, InfiniBand 400 Gb/s",
+        Cluster(16, 8, 50e9, 0.8 * 200e9, GPUS["h800"]),
+        50e9,
+        [
+            Row("1.3B", 1, 1, 69.1, 106.0),
+            Row("2.7B", 1, 1, 71.9, 116.9),
+            Row("6.7B", 4, 1, 26.2, 77.9),
+            Row("13B", 8, 1, 13.9, 53.5),
+            Row("18B", 8, 1, 14.5, 59.2),
+        ],
+    ),
 ]
 
 
@@ -141,16 +170,26 @@ def table() -> str:
         checks = check(published, network)
         tested = [each for each in checks if not each.fitted]
         mean = sum(abs(each.error) for each in tested) / len(tested)
-        lines += [f"**{published.name}**: network of a node {network / 1e9:.1f} GB/s, fitted on {FITTED}; data sheet "
-                  f"{published.sheet / 1e9:.0f} GB/s. Mean error of the other rows' speed-up {mean * 100:.0f} %, largest "
-                  f"{max(abs(each.error) for each in tested) * 100:.0f} %.", "",
-                  "| model | published TFLOP/s | native step | of it compute, by the model | speed-up published | predicted | error |",
-                  "|---|---|---|---|---|---|---|"]
+        lines += [
+            (
+                f"**{published.name}**: network of a node {network / 1e9:.1f} GB/s, fitted on {FITTED}; data sheet"
+                f" {published.sheet / 1e9:.0f} GB/s. Mean error of the other rows' speed-up {mean * 100:.0f} %,"
+                f" largest {max(abs(each.error) for each in tested) * 100:.0f} %."
+            ),
+            "",
+            (
+                "| model | published TFLOP/s | native step | of it compute, by the model | speed-up published |"
+                " predicted | error |"
+            ),
+            "|---|---|---|---|---|---|---|",
+        ]
         for each in checks:
             row = each.row
             shape = f"TP{row.tensor}" + (f" PP{row.pipeline}" if row.pipeline > 1 else "")
             error = "fitted" if each.fitted else f"{each.error * 100:+.0f} %"
-            lines.append(f"| {row.model}, {shape} | {row.native:.1f} -> {row.sdp4bit:.1f} | {each.native_step * 1e3:.0f} ms | "
-                         f"{each.compute * 1e3:.0f} ms | {row.speedup:.2f} | {each.predicted:.2f} | {error} |")
+            lines.append(
+                f"| {row.model}, {shape} | {row.native:.1f} -> {row.sdp4bit:.1f} | {each.native_step * 1e3:.0f} ms | "
+                f"{each.compute * 1e3:.0f} ms | {row.speedup:.2f} | {each.predicted:.2f} | {error} |"
+            )
         lines.append("")
     return "\n".join(lines)

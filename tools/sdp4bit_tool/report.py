@@ -21,9 +21,12 @@ from .units import plural
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("stats", metavar="STATS", nargs="+", help="JSON files, folders of them, or patterns in quotes")
-    parser.add_argument("-o", "--output", metavar="FILE", default="sdp4bit-report.html",
-                        help="the page (default: %(default)s)")
+    parser.add_argument(
+        "stats", metavar="STATS", nargs="+", help="JSON files, folders of them, or patterns in quotes"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="sdp4bit-report.html", help="the page (default: %(default)s)"
+    )
     parser.add_argument("--title", default="sdp4bit report", help="the page's title")
 
 
@@ -50,8 +53,13 @@ def read(names: Sequence[str]) -> Tuple[List[Process], List[Tuple[str, Results]]
     return processes, benches, bad
 
 
-def make_page(processes: Sequence[Process], benches: Sequence[Tuple[str, Results]], bad: Sequence[Tuple[str, str]],
-              title: str, now: float) -> Tuple[str, str]:
+def make_page(
+    processes: Sequence[Process],
+    benches: Sequence[Tuple[str, Results]],
+    bad: Sequence[Tuple[str, str]],
+    title: str,
+    now: float,
+) -> Tuple[str, str]:
     """The page and its verdict."""
     content: List[str] = []
     jobs = [make_job(job) for job in split_jobs(processes)]

@@ -108,7 +108,10 @@ class Process:
 
 def _printable(text: str) -> str:
     """Without what no page can hold: lone surrogates and control characters."""
-    return "".join(each if each.isprintable() or each.isspace() and each >= " " else "?" for each in text.encode("utf-8", "replace").decode())
+    return "".join(
+        each if each.isprintable() or each.isspace() and each >= " " else "?"
+        for each in text.encode("utf-8", "replace").decode()
+    )
 
 
 class _Reader:
@@ -156,7 +159,11 @@ class _Reader:
 
     def numbers(self, skip: Iterable[str] = ()) -> Dict[str, int]:
         """All fields that are whole numbers."""
-        kept = {key: value for key, value in self.value.items() if key not in skip and not isinstance(value, (dict, list, str))}
+        kept = {
+            key: value
+            for key, value in self.value.items()
+            if key not in skip and not isinstance(value, (dict, list, str))
+        }
         return {key: self.number(key) for key in kept}
 
 
@@ -174,20 +181,41 @@ def _samples(reader: _Reader) -> Dict[str, Samples]:
     for kind in SAMPLE_KINDS:
         each = kinds.object(kind)
         course = [float(point) for point in each.list("course") if isinstance(point, (int, float))]
-        found[kind] = Samples(each.number("samples"), each.real("last"), each.real("mean"),
-                              each.number("samples_per_point", 1, least=1), course)
+        found[kind] = Samples(
+            each.number("samples"),
+            each.real("last"),
+            each.real("mean"),
+            each.number("samples_per_point", 1, least=1),
+            course,
+        )
     return found
 
 
 def _class(reader: _Reader) -> GatherClass:
-    return GatherClass(reader.number("count"), reader.text("type"), reader.text("stage"), reader.text("last_event"),
-                       reader.numbers(skip=("count",)))
+    return GatherClass(
+        reader.number("count"),
+        reader.text("type"),
+        reader.text("stage"),
+        reader.text("last_event"),
+        reader.numbers(skip=("count",)),
+    )
 
 
 def _communicator(reader: _Reader) -> Communicator:
-    return Communicator(reader.number("id"), reader.text("name"), reader.number("ranks"), reader.number("rank"),
-                        reader.number("nodes"), reader.number("device", -1, least=-1), reader.text("agreement"), reader.text("why"), reader.number("merged"),
-                        _functions(reader), _samples(reader), [_class(each) for each in reader.objects("classes")])
+    return Communicator(
+        reader.number("id"),
+        reader.text("name"),
+        reader.number("ranks"),
+        reader.number("rank"),
+        reader.number("nodes"),
+        reader.number("device", -1, least=-1),
+        reader.text("agreement"),
+        reader.text("why"),
+        reader.number("merged"),
+        _functions(reader),
+        _samples(reader),
+        [_class(each) for each in reader.objects("classes")],
+    )
 
 
 def parse_process(path: str, data: Any) -> Process:
@@ -195,16 +223,32 @@ def parse_process(path: str, data: Any) -> Process:
     reader = _Reader(data, "")
     schema = reader.number("schema")
     if schema != SCHEMA:
-        raise BadFile(f"it has schema {schema}, and this command knows {SCHEMA}: use the command of the library's version "
-                      f"({reader.text('version') or 'unknown'})")
-    options = {each.text("name"): (each.text("value"), each.value.get("default") is True)
-               for each in reader.objects("options")}
+        raise BadFile(
+            f"it has schema {schema}, and this command knows {SCHEMA}: use the command of the library's version "
+            f"({reader.text('version') or 'unknown'})"
+        )
+    options = {
+        each.text("name"): (each.text("value"), each.value.get("default") is True)
+        for each in reader.objects("options")
+    }
     time = {key: reader.number(key) or None for key in ("started", "written")}
-    return Process(path, reader.text("version"), reader.number("process"), reader.text("host"),
-                   reader.number("job_rank", -1, least=-1), reader.number("job_ranks", -1, least=-1), time["started"],
-                   time["written"], _functions(reader), _samples(reader), reader.object("memory").numbers(),
-                   reader.object("dropped").number("files_not_written"), options,
-                   [_communicator(each) for each in reader.objects("communicators")], reader.object("logged").numbers())
+    return Process(
+        path,
+        reader.text("version"),
+        reader.number("process"),
+        reader.text("host"),
+        reader.number("job_rank", -1, least=-1),
+        reader.number("job_ranks", -1, least=-1),
+        time["started"],
+        time["written"],
+        _functions(reader),
+        _samples(reader),
+        reader.object("memory").numbers(),
+        reader.object("dropped").number("files_not_written"),
+        options,
+        [_communicator(each) for each in reader.objects("communicators")],
+        reader.object("logged").numbers(),
+    )
 
 
 def find_files(names: Iterable[str]) -> List[str]:
@@ -221,8 +265,10 @@ def find_files(names: Iterable[str]) -> List[str]:
         else:
             inside = sorted(file for file in glob.glob(name, recursive=True) if pathlib.Path(file).is_file())
             if not inside:
-                raise UserError(f"{name}: there is no such file, and nothing matches it as a pattern; give what "
-                                "SDP4BIT_STATS names, with * in place of %h, %p and %r")
+                raise UserError(
+                    f"{name}: there is no such file, and nothing matches it as a pattern; give what "
+                    "SDP4BIT_STATS names, with * in place of %h, %p and %r"
+                )
         found.update(dict.fromkeys(inside))
     return list(found)
 
@@ -240,7 +286,10 @@ def load_json(path: str) -> Any:
         raise BadFile("it is no text") from None
     except json.JSONDecodeError as error:
         at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
-        raise BadFile(f"it ends in the middle (line {error.lineno})" if at_end else
-                      f"it is no JSON (line {error.lineno}: {error.msg})") from None
+        raise BadFile(
+            f"it ends in the middle (line {error.lineno})"
+            if at_end
+            else f"it is no JSON (line {error.lineno}: {error.msg})"
+        ) from None
     except RecursionError:
         raise BadFile("it is no JSON of ours: it is nested too deeply") from None

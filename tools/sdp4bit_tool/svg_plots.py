@@ -16,14 +16,27 @@ from dataclasses import dataclass
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 AVAILABLE = importlib.util.find_spec("matplotlib") is not None
-MISSING = ("The plots are left out, because this Python has no matplotlib: install python3-matplotlib (Debian) or "
-           "matplotlib (pip) and run the command again. The tables hold the same numbers.")
+MISSING = (
+    "The plots are left out, because this Python has no matplotlib: install python3-matplotlib (Debian) or "
+    "matplotlib (pip) and run the command again. The tables hold the same numbers."
+)
 
 # Each colour stands for a variable of the page's style; no two are equal, so the text of the SVG tells them apart.
-_COLOURS = {"ink": "#010203", "soft": "#020304", "line": "#030405", "paper": "#fdfcfb", "native": "#8b939c",
-            "sent": "#0b6e99", "passed": "#c9891a", "third": "#7a4fa3", "alarm": "#b3261e", "good": "#2e7d4f"}
+_COLOURS = {
+    "ink": "#010203",
+    "soft": "#020304",
+    "line": "#030405",
+    "paper": "#fdfcfb",
+    "native": "#8b939c",
+    "sent": "#0b6e99",
+    "passed": "#c9891a",
+    "third": "#7a4fa3",
+    "alarm": "#b3261e",
+    "good": "#2e7d4f",
+}
 INK, SOFT, LINE, NATIVE, SENT, PASSED, THIRD, ALARM = (
-    _COLOURS[name] for name in ("ink", "soft", "line", "native", "sent", "passed", "third", "alarm"))
+    _COLOURS[name] for name in ("ink", "soft", "line", "native", "sent", "passed", "third", "alarm")
+)
 _numbers = itertools.count(1)
 _STATIC = {"ink": "#1a1d21", "soft": "#5c636b", "line": "#d9dcdf", "paper": "#ffffff"}  # for files of their own
 
@@ -36,16 +49,39 @@ class Plot:
 
 
 def _settings() -> dict:
-    return {"svg.fonttype": "none", "svg.hashsalt": "sdp4bit", "font.size": 10, "axes.spines.top": False,
-            "axes.spines.right": False, "axes.edgecolor": LINE, "axes.labelcolor": SOFT, "text.color": INK,
-            "xtick.color": SOFT, "ytick.color": SOFT, "axes.titlesize": 11, "axes.titleweight": "bold",
-            "axes.titlelocation": "left", "legend.frameon": False, "legend.fontsize": 9, "axes.grid": True,
-            "grid.color": LINE, "grid.linewidth": 0.6, "axes.axisbelow": True, "figure.constrained_layout.use": True}
+    return {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "sdp4bit",
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": LINE,
+        "axes.labelcolor": SOFT,
+        "text.color": INK,
+        "xtick.color": SOFT,
+        "ytick.color": SOFT,
+        "axes.titlesize": 11,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "legend.frameon": False,
+        "legend.fontsize": 9,
+        "axes.grid": True,
+        "grid.color": LINE,
+        "grid.linewidth": 0.6,
+        "axes.axisbelow": True,
+        "figure.constrained_layout.use": True,
+    }
 
 
 @contextmanager
-def plot(title: str, description: str, height: float = 3.2, width: float = 5.6, coloured_by_page: bool = True,
-         picture: str = "svg") -> Iterator[Plot]:
+def plot(
+    title: str,
+    description: str,
+    height: float = 3.2,
+    width: float = 5.6,
+    coloured_by_page: bool = True,
+    picture: str = "svg",
+) -> Iterator[Plot]:
     """Draws into `axes`. `description` is for those who do not see it. `picture` may be png, for a file."""
     import matplotlib
 
@@ -61,9 +97,13 @@ def plot(title: str, description: str, height: float = 3.2, width: float = 5.6, 
             yield drawn
             data = io.BytesIO()
             if picture == "svg":
-                figure.savefig(data, format="svg", transparent=coloured_by_page, metadata={"Date": None, "Creator": None})
+                figure.savefig(
+                    data, format="svg", transparent=coloured_by_page, metadata={"Date": None, "Creator": None}
+                )
                 svg = data.getvalue().decode()
-                drawn.text = _element(svg, title, description) if coloured_by_page else _fixed(svg, title, description)
+                drawn.text = (
+                    _element(svg, title, description) if coloured_by_page else _fixed(svg, title, description)
+                )
             else:
                 _recolour(figure)
                 figure.savefig(data, format=picture, dpi=160, facecolor="white")
@@ -97,8 +137,13 @@ def _with_title(svg: str, title: str, description: str, attributes: str) -> str:
     prefix = f"p{number}-"  # ids are the page's, not the element's
     svg = re.sub(r'\bid="', f'id="{prefix}', svg)
     svg = re.sub(r'(xlink:href="|url\()#', rf"\1#{prefix}", svg)
-    head = (f'<svg role="img" aria-labelledby="{prefix}title {prefix}text" {attributes}',
-            f'<title id="{prefix}title">{html.escape(title)}</title><desc id="{prefix}text">{html.escape(description)}</desc>')
+    head = (
+        f'<svg role="img" aria-labelledby="{prefix}title {prefix}text" {attributes}',
+        (
+            f'<title id="{prefix}title">{html.escape(title)}</title><desc'
+            f' id="{prefix}text">{html.escape(description)}</desc>'
+        ),
+    )
     opening, rest = svg.split(">", 1)
     opening = re.sub(r' (width|height)="[^"]*"', "", opening) if not attributes else opening
     return opening.replace("<svg", head[0].rstrip(), 1) + ">" + head[1] + rest.strip()
@@ -136,8 +181,14 @@ def short(text: str, length: int = 38) -> str:
     return (text if len(text) <= length else text[: length - 1] + "…").replace("$", r"\$")
 
 
-def stacked_bars(title: str, description: str, labels: Sequence[str], series: Sequence[Tuple[str, str, Sequence[float]]],
-                 unit: str, pairs: Optional[Sequence[Tuple[str, str, Sequence[float]]]] = None) -> str:
+def stacked_bars(
+    title: str,
+    description: str,
+    labels: Sequence[str],
+    series: Sequence[Tuple[str, str, Sequence[float]]],
+    unit: str,
+    pairs: Optional[Sequence[Tuple[str, str, Sequence[float]]]] = None,
+) -> str:
     """Horizontal bars, a row for each label: `series` above, `pairs` below, each a stack of (name, colour, values)."""
     if not AVAILABLE or not labels:
         return ""
@@ -149,8 +200,9 @@ def stacked_bars(title: str, description: str, labels: Sequence[str], series: Se
             left = [0.0] * len(labels)
             positions = [row + (place - (len(stacks) - 1) / 2) * thick for row in range(len(labels))]
             for name, colour, values in stack:
-                drawn.axes.barh(positions, values, thick * 0.92, left=left, color=colour,
-                                label=None if name in named else name)
+                drawn.axes.barh(
+                    positions, values, thick * 0.92, left=left, color=colour, label=None if name in named else name
+                )
                 named.add(name)
                 left = [a + b for a, b in zip(left, values)]
         drawn.axes.set_yticks(range(len(labels)), [short(label) for label in labels])
@@ -164,8 +216,16 @@ def stacked_bars(title: str, description: str, labels: Sequence[str], series: Se
     return drawn.text
 
 
-def lines(title: str, description: str, curves: Sequence[Curve], x_label: str, y_label: str, log_x: bool = False,
-          height: float = 3.2, ticks: Sequence[float] = ()) -> str:
+def lines(
+    title: str,
+    description: str,
+    curves: Sequence[Curve],
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+    height: float = 3.2,
+    ticks: Sequence[float] = (),
+) -> str:
     """Curves with their bands. `ticks`: the places on a logarithmic x axis that get a number."""
     if not AVAILABLE or not any(curve.x for curve in curves):
         return ""
@@ -174,8 +234,15 @@ def lines(title: str, description: str, curves: Sequence[Curve], x_label: str, y
     return drawn.text
 
 
-def draw_curves(axes: Any, curves: Sequence[Curve], x_label: str, y_label: str, log_x: bool = False,
-                marker: Optional[Tuple[float, str]] = None, ticks: Sequence[float] = ()) -> None:
+def draw_curves(
+    axes: Any,
+    curves: Sequence[Curve],
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+    marker: Optional[Tuple[float, str]] = None,
+    ticks: Sequence[float] = (),
+) -> None:
     """`marker`: a place on the x axis with a name."""
     for curve in curves:
         if curve.low and curve.high:
@@ -189,8 +256,15 @@ def draw_curves(axes: Any, curves: Sequence[Curve], x_label: str, y_label: str, 
     axes.set_ylim(bottom=0, top=1.15 * max(max(curve.high or curve.y) for curve in curves) or 1)
     if marker:
         axes.axvline(marker[0], color=SOFT, linewidth=1, linestyle=":")
-        axes.annotate(marker[1], (marker[0], 1), xycoords=("data", "axes fraction"), xytext=(4, -12),
-                      textcoords="offset points", fontsize=9, color=SOFT)
+        axes.annotate(
+            marker[1],
+            (marker[0], 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(4, -12),
+            textcoords="offset points",
+            fontsize=9,
+            color=SOFT,
+        )
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     if len(curves) > 1:
@@ -205,7 +279,9 @@ def _plain_ticks(axis: Any, ticks: Sequence[float]) -> None:
     """`ticks`, or 1, 2, 5, 10, ... in place of powers of ten."""
     from matplotlib import ticker
 
-    axis.set_major_locator(ticker.FixedLocator(ticks[:: 1 + len(ticks) // 9]) if ticks else ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_locator(
+        ticker.FixedLocator(ticks[:: 1 + len(ticks) // 9]) if ticks else ticker.LogLocator(subs=(1.0, 2.0, 5.0))
+    )
     axis.set_major_formatter(ticker.FuncFormatter(_number))
     axis.set_minor_locator(ticker.NullLocator())
 
@@ -218,7 +294,9 @@ def _few_ticks(axis: Any) -> None:
     axis.set_major_formatter(ticker.FuncFormatter(_number))
 
 
-def ranks(title: str, description: str, values: Sequence[float], odd: Sequence[int], y_label: str, x_label: str) -> str:
+def ranks(
+    title: str, description: str, values: Sequence[float], odd: Sequence[int], y_label: str, x_label: str
+) -> str:
     """A bar for each rank, or points where they are many; `odd` ones are marked."""
     if not AVAILABLE or not values:
         return ""
@@ -239,4 +317,6 @@ def ranks(title: str, description: str, values: Sequence[float], odd: Sequence[i
 def _legend_above(axes: Any, title: str) -> None:
     """Between the title and the axes, where no bar is."""
     axes.set_title(title, pad=24)
-    axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncol=3, borderaxespad=0, handlelength=1.2, columnspacing=1.2)
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncol=3, borderaxespad=0, handlelength=1.2, columnspacing=1.2
+    )

@@ -28,7 +28,9 @@ def parse_number(text: str) -> float:
     return value
 
 
-def _argument(convert: Callable[[str], float], accepts: Callable[[float], bool], wanted: str) -> Callable[[str], float]:
+def _argument(
+    convert: Callable[[str], float], accepts: Callable[[float], bool], wanted: str
+) -> Callable[[str], float]:
     """A type for argparse that says what is accepted."""
 
     def parse(text: str) -> float:
@@ -64,7 +66,11 @@ def show_bytes(value: Optional[float]) -> str:
     for unit, power in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(value) >= power:
             scaled = value / power
-            return f"{scaled:.0f} {unit}" if scaled >= 100 else f"{scaled:.1f} {unit}" if scaled >= 10 else f"{scaled:.2f} {unit}"
+            return (
+                f"{scaled:.0f} {unit}"
+                if scaled >= 100
+                else f"{scaled:.1f} {unit}" if scaled >= 10 else f"{scaled:.2f} {unit}"
+            )
     return f"{value:.0f} B"
 
 
