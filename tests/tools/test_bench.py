@@ -10,11 +10,12 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import support
 
 sys.path.insert(0, str(pathlib.Path(support.TOOL).resolve().parent))
-from sdp4bit_tool import bench_results  # noqa: E402
+from sdp4bit_tool import bench_programs, bench_results  # noqa: E402
 from sdp4bit_tool.bench_output import engaged_version, parse_output  # noqa: E402
 from sdp4bit_tool.bench_programs import Programs, Run, Sweep, environment_of, make_runs  # noqa: E402
 
@@ -262,6 +263,20 @@ class Command(unittest.TestCase):
         self.refuse("--program", program, parts=("exit code 3", "unhandled system error", "Its line: "), code=1)
         program = self.program("collectives", "sleep 9")
         self.refuse("--program", program, "--timeout", "0.2", parts=("did not end within 0.2 s", "--timeout"), code=1)
+
+    def test_the_installed_emulator_is_found(self):
+        (self.folder / "share").mkdir()
+        for libraries in ("lib", f"lib/{os.uname().machine}-linux-gnu"):
+            folder = self.folder / libraries / "sdp4bit" / "emulator"
+            folder.mkdir(parents=True)
+            for name in ("collectives", "libsdp4bit.so"):
+                (folder / name).write_text("")
+            with mock.patch.object(bench_programs, "_package_root", lambda: self.folder):
+                found = bench_programs.emulated_programs()
+            self.assertEqual((found.paths["all_gather"], found.library), (folder / "collectives", folder / "libsdp4bit.so"))
+            (folder / "collectives").unlink()
+        with mock.patch.object(bench_programs, "_package_root", lambda: self.folder):
+            self.refuse("--emulated", parts=("neither installed", "nor built"))
 
     def test_wrong_inputs_are_one_line(self):
         program = self.program("collectives", "true")

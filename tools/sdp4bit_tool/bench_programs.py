@@ -7,7 +7,7 @@ import pathlib
 import shlex
 import shutil
 from dataclasses import dataclass, field
-from typing import Dict, Iterable, Iterator, List, Optional, Sequence
+from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from .errors import UserError
 from .units import show_size
@@ -34,16 +34,26 @@ class Programs:
     library: pathlib.Path
 
 
+def _emulators() -> Iterator[Tuple[pathlib.Path, pathlib.Path]]:
+    """Program and library of the emulated cluster: where its package is installed, and in the source tree's builds."""
+    root = _package_root()
+    for libraries in ("lib", "lib64", f"lib/{os.uname().machine}-linux-gnu"):
+        folder = root / libraries / "sdp4bit" / "emulator"
+        yield folder / "collectives", folder / "libsdp4bit.so"
+    built = _newest(root.glob("build/*/sandbox/bin/collectives"))
+    if built:
+        yield built, built.parents[1] / "lib" / "libsdp4bit.so"
+
+
 def emulated_programs() -> Programs:
-    """Of the source tree's build; nothing of the emulated cluster is installed."""
-    program = _newest(_package_root().glob("build/*/sandbox/bin/collectives"))
-    library = program.parents[1] / "lib" / "libsdp4bit.so" if program else None
-    if program is None or library is None or not library.is_file():
-        raise UserError(
-            "the emulated cluster is not built: run scripts/demo.sh in the source tree, or cmake --build build/dev "
-            "--target collectives_sandbox sdp4bit_sandbox"
-        )
-    return Programs("collectives", dict.fromkeys(("reduce_scatter", "all_gather"), program), library)
+    """What plays a cluster on a CPU."""
+    for program, library in _emulators():
+        if program.is_file() and library.is_file():
+            return Programs("collectives", dict.fromkeys(("reduce_scatter", "all_gather"), program), library)
+    raise UserError(
+        "the emulated cluster is neither installed (package sdp4bit-emulator) nor built: in the source tree run"
+        " scripts/demo.sh, or cmake --build build/dev --target collectives_sandbox sdp4bit_sandbox"
+    )
 
 
 def _beside() -> Iterator[pathlib.Path]:
