@@ -163,25 +163,32 @@ TEST_CASE("BugCase.BuffersAreTouchedInStreamOrderOnly", "[E1][E2]") {
 }
 
 TEST_CASE("BugCase.OwnSlicesAreCopiedInStreamOrder", "[E1][E2]") {
-  // As above, where owners keep their exact values, which are copied out of place.
+  // As above, where owners keep their exact values, which are copied out of place; and what goes in is
+  // written in the order of the stream, and late.
   const auto outcomes = run_cluster(
       {.node_of = even_nodes(2, 2),
        .environment = {{"SDP4BIT_COMMS", "all"}, {"SDP4BIT_MIN_BYTES", "0"}, {"SDP4BIT_OWN_SHARD", "exact"}}},
       [](RankContext& rank) {
         Program program(rank);
-        const DeviceBytes sent(kCount * 2), weights(4 * kCount * 2), kept(4 * kCount * 2);
+        const DeviceBytes prepared(kCount * 2), sent(Bytes(kCount * 2)), weights(4 * kCount * 2),
+            kept(4 * kCount * 2);
+        const auto copy = [&](const DeviceBytes& from, const DeviceBytes& to) {
+          check(cudaMemcpyAsync(to.data(), from.data(), to.bytes(), cudaMemcpyDeviceToDevice, rank.stream));
+        };
         for (int version = 0; version < 14; ++version) {
-          program.store_weights(sent.data(), kCount, 0, version);
-          const Bytes mine = sent.read();
+          program.store_weights(prepared.data(), kCount, 0, version);
+          check(cudaLaunchHostFunc(
+              rank.stream, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(15)); },
+              nullptr));
+          copy(prepared, sent);
           check(ncclAllGather(sent.data(), weights.data(), kCount, ncclBfloat16, rank.comm, rank.stream));
           check(cudaMemsetAsync(sent.data(), 0xff, sent.bytes(), rank.stream));
-          check(cudaMemcpyAsync(kept.data(), weights.data(), kept.bytes(), cudaMemcpyDeviceToDevice,
-                                rank.stream));
+          copy(weights, kept);
           check(cudaMemsetAsync(weights.data(), 0xff, weights.bytes(), rank.stream));
           check(cudaStreamSynchronize(rank.stream));
           const Bytes all = kept.read();
           const auto first = all.begin() + static_cast<std::ptrdiff_t>(own(program) * 2);
-          expect(Bytes(first, first + kCount * 2) == mine, "the own slice");
+          expect(Bytes(first, first + kCount * 2) == prepared.read(), "the own slice");
         }
         expect_equal(calls_of("all_gather").compressed, 3, "weights");
         rank.result.clear();

@@ -145,24 +145,28 @@ TEST_CASE("Ends.ByASignalHandlerInsideACallThatWaits") {
   }
 }
 
-/// While this very thread holds what the library's own exit handler needs.
+/// While this very thread holds what the library's own exit handler needs, as it does most of the time.
 TEST_CASE("Ends.ByASignalHandlerThatExitsInsideTheLibrary") {
-  const auto outcomes = run_cluster({.node_of = even_nodes(2, 1),
-                                     .environment = everything_and("SDP4BIT_LOG", "info"),
-                                     .timeout_seconds = 20},
-                                    [](RankContext& rank) {
-                                      // Registered first, runs last: what other libraries do at exit is not
-                                      // asked here.
-                                      (void)std::atexit([] { ::_exit(0); });
-                                      start_job(rank);
-                                      ::signal(SIGTERM, [](int) { std::exit(1); });
-                                      std::thread([main = ::pthread_self()] {
-                                        sleep_ms(100);
-                                        ::pthread_kill(main, SIGTERM);
-                                      }).detach();
-                                      while (true) (void)library().statistics_json(nullptr, 0);
-                                    });
-  CHECK(failures(outcomes) == "");
+  for (int round = 0; round < 2; ++round) {
+    const auto outcomes = run_cluster({.node_of = even_nodes(2, 1),
+                                       .environment = everything_and("SDP4BIT_LOG", "info"),
+                                       .timeout_seconds = 20},
+                                      [](RankContext& rank) {
+                                        // Registered first, runs last: what other libraries do at exit is not
+                                        // asked here.
+                                        (void)std::atexit([] { ::_exit(0); });
+                                        start_job(rank);
+                                        ::signal(SIGTERM, [](int) { std::exit(1); });
+                                        std::thread([main = ::pthread_self()] {
+                                          sleep_ms(50);
+                                          ::pthread_kill(main, SIGTERM);
+                                        }).detach();
+                                        std::uint64_t all = 0;
+                                        while (true)
+                                          (void)library().get_calls("reduce_scatter", &all, nullptr);
+                                      });
+    CHECK(failures(outcomes) == "");
+  }
 }
 
 TEST_CASE("Ends.ByExitWhileAnotherThreadCalls") {
