@@ -135,7 +135,8 @@ class Files(DoctorCase):
 
     def test_wrong_usage_is_one_line_and_2(self):
         for words, part in ((("--",), "no command"), (("a", "--", "b"), "give one"), (("--seconds", "0", "--", "true"), "above 0"),
-                            (("--", "no-such-program"), "PATH"), (("--jason",), "--jason")):
+                            (("--", "no-such-program"), "PATH"), (("--jason",), "--jason"),
+                            (("python3", "-c", "pass"), "doctor -- python3 -c pass")):
             result = sdp4bit("doctor", "--library", LIBRARY, *words)
             self.assertEqual((result.returncode, result.stdout, len(result.stderr.splitlines())), (2, "", 1), result)
             self.assertIn(part, result.stderr)

@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import shlex
+import shlex
 import shutil
 import time
 from typing import Dict, List, Optional, Sequence, Tuple
@@ -47,7 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
     """What follows `--` is a command."""
     at = list(words).index("--") if "--" in words else len(words)
-    arguments = parser.parse_args(list(words[:at]))
+    arguments, rest = parser.parse_known_args(list(words[:at]))
+    if rest and arguments.program and not rest[0].startswith("--"):
+        command = words[words.index(arguments.program):at]
+        raise UserError(f"a command comes behind `--`: sdp4bit doctor -- {shlex.join(command)}")
+    if rest:
+        parser.error(f"unrecognized arguments: {shlex.join(rest)}")
     arguments.command = list(words[at + 1 :])
     if at < len(words) and not arguments.command:
         raise UserError("no command follows `--`: sdp4bit doctor -- python -c 'import torch'")

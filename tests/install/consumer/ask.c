@@ -8,6 +8,7 @@ int main(void) {
     puts("not loaded");
     return 0;
   }
-  printf("version %s, options: %s\n", sdp4bit.version(), sdp4bit.options_in_force(NULL, 0) > 0 ? "yes" : "no");
+  printf("version %s, options: %s\n", sdp4bit.version(),
+         sdp4bit.options_in_force(NULL, 0) > 0 ? "yes" : "no");
   return 0;
 }
