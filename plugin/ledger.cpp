@@ -28,6 +28,7 @@ void Ledger::restart() {
   table_.clear();
   for (Kept& sample : samples_) sample.known = false;
   slots_ = 0;
+  refused_ = false;
 }
 
 void Ledger::release() {
