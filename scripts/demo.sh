@@ -37,7 +37,7 @@ if ((gpus >= 2)); then
   ranks_per_node=$((gpus >= 4 ? 2 : 1))
   say "this machine has $gpus GPUs: running on $((2 * ranks_per_node)) of them as 2 nodes"
 else
-  build "$preset" sdp4bit_sandbox collectives_sandbox
+  build "$preset" sdp4bit sdp4bit_sandbox collectives_sandbox  # the first for `tools/sdp4bit`
   program=$build_dir/sandbox/bin/collectives
   library=$build_dir/sandbox/lib/libsdp4bit.so
   ranks_per_node=2
@@ -122,6 +122,7 @@ echo "  see every decision         LD_PRELOAD=${library#"$source_dir/"} SDP4BIT_
 echo "                               ${program#"$source_dir/"} reduce_scatter -b 4M ${cluster[*]}"
 echo "  switch it off              the same with SDP4BIT_ENABLE=0: the results are NCCL's own, bit for bit"
 echo "  other shapes and sizes     ${program#"$source_dir/"} --help"
+echo "  all options                tools/sdp4bit options"
 echo "  your own program           export LD_PRELOAD=/path/to/libsdp4bit.so  (README.md, 'Use it')"
 echo "  all schemes, five seeds    scripts/train.sh   (12 minutes)"
 echo "  the tests                  scripts/test.sh"
