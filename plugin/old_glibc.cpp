@@ -4,5 +4,7 @@
 
 // True lets shared_ptr count without atomics. False is always right; hidden, as all that exports.map does not
 // list.
-extern "C" char __libc_single_threaded = 0;
+extern "C" {
+char __libc_single_threaded = 0;
+}
 #endif
