@@ -14,7 +14,7 @@ check_c_source_compiles("
   int main(void) { return 0; }" SDP4BIT_HAS_NEW_GLIBC)
 
 set(old_glibc_libraries "")
-if(SDP4BIT_HAS_NEW_GLIBC)
+if(SDP4BIT_HAS_NEW_GLIBC AND NOT SDP4BIT_SANITIZE)  # a sanitizer's own library asks for the glibc of this system
   if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
     set(first_version GLIBC_2.17)
   else()

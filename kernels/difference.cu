@@ -2,6 +2,7 @@
 // spread in the node.
 #include "kernels/block_codec.cuh"
 #include "kernels/dispatch.h"
+#include "kernels/host_word.cuh"
 #include "kernels/launch_kernel.cuh"
 #include "kernels/launch_weight.h"
 #include "kernels/load.h"
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     if (args.staging) reinterpret_cast<MessageHeader*>(args.staging)[place] = header;
-    if (!valid) *args.error = 1;
+    if (!valid) show_host(*args.error, 1u);
   }
 
   const std::size_t tiles = tile_count(chunk.count);
@@ -165,7 +166,7 @@ __global__ void __launch_bounds__(kThreads) scatter_shards_kernel(const ScatterS
   const T* staged = reinterpret_cast<const T*>(
       message + staged_chunk_offset(args.senders_per_message, blockIdx.y, chunk.count, chunk.type));
   T* receive = static_cast<T*>(args.receive) + sender * chunk.shard + chunk.offset;
-  if (!valid && blockIdx.x == 0 && threadIdx.x == 0) *args.error = 1;
+  if (!valid && blockIdx.x == 0 && threadIdx.x == 0) show_host(*args.error, 1u);
 
   const std::size_t tiles = tile_count(chunk.count);
   for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {

@@ -1,6 +1,7 @@
 // The health of gradients: scales by exponent, one record a rank, and what all records say.
 #include "kernels/dispatch.h"
 #include "kernels/health_record.h"
+#include "kernels/host_word.cuh"
 #include "kernels/index.h"
 #include "kernels/launch_health.h"
 #include "kernels/launch_kernel.cuh"
@@ -43,8 +44,7 @@ __global__ void publish_health_kernel(const PublishHealthArgs args) {
   args.words->unhealthy_ranks = words.unhealthy_ranks;
   args.words->first_rank = words.first_rank;
   args.words->first = words.first;
-  __threadfence_system();
-  *const_cast<volatile std::uint64_t*>(&args.words->number) = args.number;
+  publish_to_host(args.words->number, args.number);
 }
 
 }  // namespace

@@ -84,7 +84,8 @@ struct ReduceRequantizeArgs {
   Draw draw;
   std::uint32_t sender = 0;
   std::uint32_t chunk = 0;
-  std::uint32_t* error = nullptr;  // device word, set to 1 when a received header cannot be; may be nullptr
+  std::uint32_t* error =
+      nullptr;  // the host reads it; set to 1 when a received header cannot be; may be nullptr
   NonFiniteGroups* nonfinite = nullptr;
 };
 cudaError_t reduce_requantize(const ReduceRequantizeArgs& args, cudaStream_t stream);

@@ -2,6 +2,7 @@
 // values.
 #include "kernels/block_codec.cuh"
 #include "kernels/dispatch.h"
+#include "kernels/host_word.cuh"
 #include "kernels/launch_kernel.cuh"
 #include "kernels/launch_weight.h"
 #include "kernels/load.h"
@@ -78,8 +79,7 @@ struct Agreed {
     words->all_flags = all_flags;
     words->any_flags = any_flags;
     words->max_slots = max_slots;
-    __threadfence_system();
-    *const_cast<volatile std::uint64_t*>(&words->number) = class_call + 1;
+    publish_to_host(words->number, class_call + 1);
   }
 };
 
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads) publish_records_kernel(const SetEntr
     if (!(record.flags & kReady)) chunk.slots = 0;
     if (!weight_header_is_valid(record, MessageKind::weight_record, chunk, rank)) {
       record.flags = 0;
-      *args.error = 1;
+      show_host(*args.error, 1u);
     }
     agreed.add(record);
   }

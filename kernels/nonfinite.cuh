@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/device_counters.h"
+#include "kernels/host_word.cuh"
 #include "kernels/index.h"
 
 namespace sdp4bit {
@@ -27,7 +28,7 @@ __device__ __forceinline__ void count_received_group(NonFiniteGroups* counters, 
 __device__ __forceinline__ void copy_counters(const CounterMirror& mirror) {
   if (mirror.device == nullptr) return;
   const auto copy = [](const std::uint64_t& from, std::uint64_t& to) {
-    *const_cast<volatile std::uint64_t*>(&to) = *const_cast<const volatile std::uint64_t*>(&from);
+    show_host(to, *const_cast<const volatile std::uint64_t*>(&from));
   };
   copy(mirror.device->draws, mirror.host->draws);
   copy(mirror.device->gradients.sent, mirror.host->gradients.sent);

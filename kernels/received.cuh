@@ -7,6 +7,7 @@
 
 #include "kernels/block_codec.cuh"
 #include "kernels/header.h"
+#include "kernels/host_word.cuh"
 #include "kernels/launch.h"
 
 namespace sdp4bit {
@@ -43,7 +44,7 @@ __device__ __forceinline__ void check_headers(bool* invalid, const Messages& mes
   for (std::uint32_t m = threadIdx.x; m < message_count; m += kThreads) {
     const auto& header = *reinterpret_cast<const MessageHeader*>(messages.data + m * messages.stride);
     invalid[m] = !gradient_header_is_valid(header, kind, chunk, count);
-    if (invalid[m] && error != nullptr && blockIdx.x == 0 && blockIdx.y == 0) atomicExch(error, 1u);
+    if (invalid[m] && error != nullptr && blockIdx.x == 0 && blockIdx.y == 0) show_host(*error, 1u);
   }
   __syncthreads();
 }

@@ -2,6 +2,7 @@
 // fixed order.
 #include "kernels/dispatch.h"
 #include "kernels/header.h"
+#include "kernels/host_word.cuh"
 #include "kernels/input.cuh"
 #include "kernels/launch_kernel.cuh"
 #include "kernels/launch_sample.h"
@@ -206,25 +207,22 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   if (!target.last_chunk) return;
-  volatile SampleSums* mirror = target.mirror;
-  if (threadIdx.x == 0) {
-    mirror->samples = sums.samples - 1;
-    __threadfence_system();
-  }
+  SampleSums& mirror = *target.mirror;
+  if (threadIdx.x == 0) show_host(mirror.samples, sums.samples - 1);
   __syncthreads();
+  __threadfence_system();  // who sees any of what follows also sees that it changes
   if (threadIdx.x == 0) {
-    mirror->last_error = sums.last_error;
-    mirror->last_input = sums.last_input;
-    mirror->total_error = sums.total_error;
-    mirror->total_input = sums.total_input;
+    show_host(mirror.last_error, sums.last_error);
+    show_host(mirror.last_input, sums.last_input);
+    show_host(mirror.total_error, sums.total_error);
+    show_host(mirror.total_input, sums.total_input);
   }
   for (unsigned i = threadIdx.x; i < kSamplePoints; i += kThreads) {
-    mirror->course[i].error = sums.course[i].error;
-    mirror->course[i].input = sums.course[i].input;
+    show_host(mirror.course[i].error, sums.course[i].error);
+    show_host(mirror.course[i].input, sums.course[i].input);
   }
-  __threadfence_system();
   __syncthreads();
-  if (threadIdx.x == 0) mirror->samples = sums.samples;
+  if (threadIdx.x == 0) publish_to_host(mirror.samples, sums.samples);
 }
 
 /// Measures with `launch`(grid), then adds up.

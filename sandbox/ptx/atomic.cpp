@@ -49,9 +49,16 @@ T combine(AtomicOp op, T old, T b, T c) {
   return old;
 }
 
+/// The orders must be constants: a thread sanitizer passes over an access whose order it does not know.
+template <class U>
+bool exchanged(std::atomic_ref<U>& word, U& old, U wanted, bool release) {
+  return release ? word.compare_exchange_weak(old, wanted)
+                 : word.compare_exchange_weak(old, wanted, std::memory_order_acquire);
+}
+
 /// Exchanges until nobody came between; T computes, U is the word in memory.
 template <class T, class U>
-U update(U* place, AtomicOp op, U b, U c) {
+U update(U* place, AtomicOp op, U b, U c, bool release) {
   std::atomic_ref<U> word(*place);
   U old = word.load(std::memory_order_relaxed);
   for (;;) {
@@ -68,7 +75,7 @@ U update(U* place, AtomicOp op, U b, U c) {
     }
     U wanted;
     std::memcpy(&wanted, &result, sizeof wanted);
-    if (word.compare_exchange_weak(old, wanted)) return old;
+    if (exchanged(word, old, wanted, release)) return old;
   }
 }
 
@@ -88,8 +95,8 @@ std::uint16_t combine_half(AtomicOp op, std::uint16_t old, std::uint16_t b) {
 }
 
 template <class Half, class U>
-U update_halves(U* place, AtomicOp op, U b, U c) {
-  if (op == AtomicOp::exch || op == AtomicOp::cas) return update<U, U>(place, op, b, c);
+U update_halves(U* place, AtomicOp op, U b, U c, bool release) {
+  if (op == AtomicOp::exch || op == AtomicOp::cas) return update<U, U>(place, op, b, c, release);
   std::atomic_ref<U> word(*place);
   U old = word.load(std::memory_order_relaxed);
   for (;;) {
@@ -99,7 +106,7 @@ U update_halves(U* place, AtomicOp op, U b, U c) {
           wanted | static_cast<U>(combine_half<Half>(op, static_cast<std::uint16_t>(old >> (16 * k)),
                                                      static_cast<std::uint16_t>(b >> (16 * k))))
                        << (16 * k));
-    if (word.compare_exchange_weak(old, wanted)) return old;
+    if (exchanged(word, old, wanted, release)) return old;
   }
 }
 
@@ -201,12 +208,14 @@ const Instr* atomic(Warp& warp, const Instr* i) {
   if (mask == 0) return i + 1;
   const auto op = static_cast<AtomicOp>(i->r[7] & 255);
   const auto type = static_cast<AtomicType>(i->r[7] >> 8);
+  const bool release = releases(warp, i);
   std::uint64_t host[kLanes] = {};
   host_addresses(warp, i, mask, size_of(type), host);
   const auto plain = [&](auto compute, auto word) {
     using T = decltype(compute);
     using U = decltype(word);
-    each_lane<U>(warp, i, mask, host, [op](U* place, U b, U c) { return update<T, U>(place, op, b, c); });
+    each_lane<U>(warp, i, mask, host,
+                 [op, release](U* place, U b, U c) { return update<T, U>(place, op, b, c, release); });
   };
   using namespace std;
   switch (type) {
@@ -242,23 +251,23 @@ const Instr* atomic(Warp& warp, const Instr* i) {
                       [op](u128* place, u128 b, u128 c) { return update_128(place, op, b, c); });
       break;
     case AtomicType::f16:
-      each_lane<uint16_t>(warp, i, mask, host, [op](uint16_t* p, uint16_t b, uint16_t c) {
-        return update_halves<Float16>(p, op, b, c);
+      each_lane<uint16_t>(warp, i, mask, host, [op, release](uint16_t* p, uint16_t b, uint16_t c) {
+        return update_halves<Float16>(p, op, b, c, release);
       });
       break;
     case AtomicType::bf16:
-      each_lane<uint16_t>(warp, i, mask, host, [op](uint16_t* p, uint16_t b, uint16_t c) {
-        return update_halves<BFloat16>(p, op, b, c);
+      each_lane<uint16_t>(warp, i, mask, host, [op, release](uint16_t* p, uint16_t b, uint16_t c) {
+        return update_halves<BFloat16>(p, op, b, c, release);
       });
       break;
     case AtomicType::f16x2:
-      each_lane<uint32_t>(warp, i, mask, host, [op](uint32_t* p, uint32_t b, uint32_t c) {
-        return update_halves<Float16>(p, op, b, c);
+      each_lane<uint32_t>(warp, i, mask, host, [op, release](uint32_t* p, uint32_t b, uint32_t c) {
+        return update_halves<Float16>(p, op, b, c, release);
       });
       break;
     case AtomicType::bf16x2:
-      each_lane<uint32_t>(warp, i, mask, host, [op](uint32_t* p, uint32_t b, uint32_t c) {
-        return update_halves<BFloat16>(p, op, b, c);
+      each_lane<uint32_t>(warp, i, mask, host, [op, release](uint32_t* p, uint32_t b, uint32_t c) {
+        return update_halves<BFloat16>(p, op, b, c, release);
       });
       break;
   }

@@ -220,6 +220,7 @@ void BlockRun::start(const LaunchContext& launch, std::uint64_t index) {
     warp.params = reinterpret_cast<const std::uint8_t*>(launch.launch->arguments.data());
     warp.param_bytes = launch.launch->arguments.size();
     warp.check = launch.check;
+    warp.fenced = false;
     warp.turns = 0;
     warp.prepared.clear();
     for (const SpecialInit& init : entry.specials)

@@ -43,6 +43,7 @@ enum class AddressForm : std::uint8_t { absolute, register32, register64, frame 
 inline constexpr std::uint8_t kSpaceMask = 7;
 inline constexpr std::uint8_t kStrongAccess =
     8;  // volatile, relaxed, acquire, release: indivisible, may be a spin
+inline constexpr std::uint8_t kReleasingAccess = 16;  // strong, and a fence of its own for what came before
 
 /// Bits of Instr::y of instructions that run in another floating-point mode (fn = modal).
 inline constexpr std::uint8_t kRoundingMask = 3;  // 0 nearest, 1 toward zero, 2 down, 3 up

@@ -160,6 +160,7 @@ void Lowering::ld() {
 }
 
 void Lowering::st() {
+  const bool releases = op_.has("release");
   const bool strong = take_memory_modifiers();
   Space space = take_space();
   const std::uint32_t count = op_.take("v2") ? 2 : op_.take("v4") ? 4 : op_.take("v8") ? 8 : 1;
@@ -185,12 +186,14 @@ void Lowering::st() {
     for (std::uint32_t k = 1; k < part; ++k) pending.v[3 + k] = stored[done + k];
     set_place(pending, where, space);
     if (strong) pending.instr.x |= kStrongAccess;
+    if (releases) pending.instr.x |= kReleasingAccess;
     where.displacement += 4 * bytes;
   }
 }
 
 void Lowering::atom() {
   const bool returns = op_.root() == "atom";
+  const bool releases = op_.has("release") || op_.has("acq_rel") || op_.has("sc");
   take_memory_modifiers();
   op_.take("noftz");
   if (op_.take("async")) unsupported("an asynchronous reduction");
@@ -227,6 +230,7 @@ void Lowering::atom() {
     Pending& pending = emit(Op::atomic, d, {});
     keep_guard(pending);
     set_place(pending, where, space);
+    if (releases) pending.instr.x |= kReleasingAccess;
     pending.v[2] = b;
     pending.v[3] = c;
     pending.instr.r[6] = returns && operand(0).kind != Operand::Kind::sink;

@@ -64,6 +64,15 @@ inline constexpr int kCachedRanges = 16;
 inline constexpr std::uint32_t kSpinBudget = 32;  // strong reads in one slice before other lanes get a turn
 inline constexpr std::uint32_t kFuel = 1u << 16;
 
+/// On the host every store releases what came before it, fence or not. A thread sanitizer can tell the
+/// difference, and a program whose fence is missing would be wrong on a GPU: for it the machine keeps
+/// account.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kModelsFences = true;
+#else
+inline constexpr bool kModelsFences = false;
+#endif
+
 struct Warp {
   std::uint8_t* regs = nullptr;
   std::uint32_t mask = 0;          // lanes of the running fragment
@@ -85,6 +94,7 @@ struct Warp {
   std::uint32_t needs = 0;  // lanes a stopped fragment waits for
   Stop stop = Stop::none;
   bool check = true;
+  bool fenced = false;  // kModelsFences: a fence came behind the last weak store to memory
   CachedRange cache[kCachedRanges];
   WarpCounters counters;
 
@@ -127,6 +137,11 @@ inline void count_segment(Warp& warp, const Instr* end) {
   warp.counters.lane_instructions += static_cast<std::uint64_t>(end->ordinal - warp.segment->ordinal) *
                                      static_cast<unsigned>(__builtin_popcount(warp.mask));
   warp.segment = end;
+}
+
+/// Whether a strong write of this instruction releases what the warp wrote before.
+inline bool releases(const Warp& warp, const Instr* i) {
+  return !kModelsFences || warp.fenced || (i->x & kReleasingAccess) != 0;
 }
 
 /// The lanes for which an instruction runs.

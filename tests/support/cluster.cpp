@@ -122,8 +122,12 @@ void wait_all(std::vector<RankPads>& ranks, int timeout_seconds) {
       --left;
       if (status == 0) continue;
       end_of_grace = std::min(end_of_grace, Clock::now() + std::chrono::seconds(10));
-      const std::string text =
-          WIFSIGNALED(status) ? "ended by signal " + std::to_string(WTERMSIG(status)) : "";
+      std::string text;
+      if (WIFSIGNALED(status)) {
+        text = "ended by signal " + std::to_string(WTERMSIG(status));
+      } else if (rank.failure.read().empty()) {  // a sanitizer does so, behind what it writes to the log
+        text = "ended with code " + std::to_string(WEXITSTATUS(status)) + ":\n" + text_of(rank.log.read());
+      }
       rank.failure.write(text.data(), text.size());
     }
     if (Clock::now() > std::min(deadline, end_of_grace)) {

@@ -75,6 +75,10 @@ template <>
 struct Whole<2> {
   using type = u16;
 };
+template <>
+struct Whole<1> {
+  using type = u8;
+};
 
 /// Copies a group; volatile keeps the compiler from splitting what another thread must never see in parts.
 template <class G, class To, class From>
@@ -87,6 +91,52 @@ LANE_INLINE void move_whole(To to, From from) {
     *static_cast<volatile MayAlias*>(static_cast<void*>(to)) =
         *static_cast<const volatile MayAlias*>(static_cast<const void*>(from));
   }
+}
+
+/// A strong load: an atomic one of the host, but for 16 bytes, which only a vector moves whole. Where a fence
+/// would have to follow to order what comes next, it acquires without.
+template <class G>
+LANE_INLINE void load_strong(G* to, const G* from) {
+  using W = typename Whole<sizeof(G)>::type;
+  if constexpr (__is_same(W, void) || sizeof(G) == 16) {
+    move_whole<G>(to, from);
+  } else {
+    typedef W MayAlias __attribute__((may_alias));
+    const W value = __atomic_load_n(reinterpret_cast<const MayAlias*>(from), __ATOMIC_ACQUIRE);
+    __builtin_memcpy(to, &value, sizeof value);
+  }
+}
+
+template <class G>
+LANE_INLINE void store_strong(G* to, const G* from, bool release) {
+  using W = typename Whole<sizeof(G)>::type;
+  if constexpr (__is_same(W, void) || sizeof(G) == 16) {
+    move_whole<G>(to, from);
+  } else {
+    typedef W MayAlias __attribute__((may_alias));
+    W value;
+    __builtin_memcpy(&value, from, sizeof value);
+    if (release)
+      __atomic_store_n(reinterpret_cast<MayAlias*>(to), value, __ATOMIC_RELEASE);
+    else
+      __atomic_store_n(reinterpret_cast<MayAlias*>(to), value, __ATOMIC_RELAXED);
+  }
+}
+
+/// Copies the elements of one lane as the instruction says.
+template <class G>
+LANE_INLINE void load_group(const Instr* i, G* to, const G* from) {
+  if (i->x & kStrongAccess)
+    load_strong(to, from);
+  else
+    move_whole<G>(to, from);
+}
+template <class G>
+LANE_INLINE void store_group(const Warp& w, const Instr* i, G* to, const G* from) {
+  if (i->x & kStrongAccess)
+    store_strong(to, from, releases(w, i));
+  else
+    move_whole<G>(to, from);
 }
 
 template <int E, int V>

@@ -22,7 +22,7 @@ LANE_INLINE void load_lanes(Warp& w, const Instr* i, const Access& access, u32 m
   for (u32 left = mask; left != 0; left &= left - 1) {
     const u32 l = u32(__builtin_ctz(left));
     Group<M, V> group;
-    move_whole<Group<M, V>>(&group, reinterpret_cast<const Group<M, V>*>(origin + access.at[l]));
+    load_group(i, &group, reinterpret_cast<const Group<M, V>*>(origin + access.at[l]));
     for (int v = 0; v < V; ++v) d[v][l] = L(group.element[v]);
   }
 }
@@ -37,7 +37,7 @@ LANE_INLINE void store_lanes(Warp& w, const Instr* i, const Access& access, u32 
     const u32 l = u32(__builtin_ctz(left));
     Group<M, V> group;
     for (int v = 0; v < V; ++v) group.element[v] = M(s[v][l]);
-    move_whole<Group<M, V>>(reinterpret_cast<Group<M, V>*>(origin + access.at[l]), &group);
+    store_group(w, i, reinterpret_cast<Group<M, V>*>(origin + access.at[l]), &group);
   }
 }
 
@@ -226,10 +226,16 @@ template <int E, int V, bool write>
   return i + 1;
 }
 
+LANE_INLINE void note_weak_store(Warp& w, const Instr* i) {
+  const Space space = static_cast<Space>(i->x & kSpaceMask);
+  if (!(i->x & kStrongAccess) && (space == Space::global || space == Space::generic)) w.fenced = false;
+}
+
 template <int E, int V, bool write>
 LANE_INLINE const Instr* move(Warp& w, const Instr* i) {
   const u32 mask = guarded_lanes(w, i);
   if (mask == 0) return i + 1;
+  if constexpr (write && kModelsFences) note_weak_store(w, i);
   if (mask == kAllLanes && moved_as_row<E, V, write>(w, i))
     return !write && (i->x & kStrongAccess) ? after_strong_read(w, i) : i + 1;
   return move_scattered<E, V, write>(w, i, mask);

@@ -79,7 +79,7 @@ LANE_INLINE void load_row(Warp& w, const Instr* i, const Row& row, u64 origin) {
   for (int v = 0; v < V; ++v) d[v] = lanes<L>(w, loaded_slot(i, v));
   if (step == 0) {
     Group<M, V> group;
-    move_whole<Group<M, V>>(&group, reinterpret_cast<const Group<M, V>*>(from));
+    load_group(i, &group, reinterpret_cast<const Group<M, V>*>(from));
     for (int v = 0; v < V; ++v) {
       const L value = L(group.element[v]);
       for (int l = 0; l < kLanes; ++l) d[v][l] = value;
@@ -93,7 +93,7 @@ LANE_INLINE void load_row(Warp& w, const Instr* i, const Row& row, u64 origin) {
   }
   for (u32 l = 0; l < kLanes; ++l) {
     Group<M, V> group;
-    move_whole<Group<M, V>>(&group, reinterpret_cast<const Group<M, V>*>(from + l * step));
+    load_group(i, &group, reinterpret_cast<const Group<M, V>*>(from + l * step));
     for (int v = 0; v < V; ++v) d[v][l] = L(group.element[v]);
   }
 }
@@ -115,7 +115,7 @@ LANE_INLINE void store_row(Warp& w, const Instr* i, const Row& row, u64 origin) 
   for (u32 l = 0; l < kLanes; ++l) {
     Group<M, V> group;
     for (int v = 0; v < V; ++v) group.element[v] = M(s[v][l]);
-    move_whole<Group<M, V>>(reinterpret_cast<Group<M, V>*>(to + l * step), &group);
+    store_group(w, i, reinterpret_cast<Group<M, V>*>(to + l * step), &group);
   }
 }
 
