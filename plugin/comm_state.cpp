@@ -28,6 +28,7 @@ struct Registry {
   std::shared_mutex mutex;
   std::unordered_map<ncclComm_t, Entry> entries;
   std::array<std::uint32_t, 256> used_on_device{};
+  std::atomic<std::uint64_t> generation{0};  // written under the lock
 };
 
 Registry& registry() {
@@ -71,6 +72,12 @@ void CommState::check_usable() const {
   }
 }
 
+bool CommState::settled() const {
+  if (vote) return false;
+  if (agreement != Agreement::on) return agreement == Agreement::off || ranks <= 1;
+  return connected && calls_launched >= config().start_call;
+}
+
 const PreMulSum* CommState::find_operator(ncclRedOp_t op) const {
   for (const Operator& known : operators) {
     if (known.handle == op) return &known.state;
@@ -84,6 +91,11 @@ void note_created(ncclComm_t handle, CommOrigin origin) {
   const std::unique_lock lock(all.mutex);
   // What is left of a communicator of the same address that went unseen is dropped outside of the lock.
   std::swap(all.entries[handle], entry);
+  all.generation.fetch_add(1, std::memory_order_release);
+}
+
+std::uint64_t registry_generation() noexcept {
+  return registry().generation.load(std::memory_order_acquire);
 }
 
 const RealNccl* nccl_of(ncclComm_t handle) {
@@ -138,6 +150,7 @@ int forget_comm(ncclComm_t handle) {
   if (found == all.entries.end()) return -1;
   last = std::move(found->second.state);
   all.entries.erase(found);
+  all.generation.fetch_add(1, std::memory_order_release);
   return last ? last->device : -1;
 }
 

@@ -151,6 +151,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] const NativeShards& native(Collective collective) const {
     return native_shards[static_cast<std::size_t>(collective)];
   }
+  /// Whether a call that is native for a lasting reason changes nothing here: neither its number nor its
+  /// group matter any more. All ranks alike.
+  [[nodiscard]] bool settled() const;
   /// Throws if a kernel has met a header that cannot be, if an earlier call failed here, or after an abort.
   void check_usable() const;
 
@@ -186,6 +189,8 @@ void note_created(ncclComm_t handle, CommOrigin origin);
 [[nodiscard]] std::shared_ptr<CommState> find_comm(ncclComm_t handle);
 /// The same without making it: nullptr if it was not used yet.
 [[nodiscard]] std::shared_ptr<CommState> known_comm(ncclComm_t handle);
+/// Changes whenever a handle may have come to mean something else, so that who remembers a state can tell.
+[[nodiscard]] std::uint64_t registry_generation() noexcept;
 /// Forgets a communicator; its memory goes when nobody uses it any more. Its device, or -1 if it was never
 /// used.
 int forget_comm(ncclComm_t handle);

@@ -171,6 +171,29 @@ class DeviceGuard {
   int before_ = -1;
 };
 
+/// Makes devices current one after the other, and the former one again at the end.
+class DeviceSwitch {
+ public:
+  DeviceSwitch() = default;
+  ~DeviceSwitch() {
+    if (current_ != before_) (void)cudaSetDevice(before_);
+  }
+  DeviceSwitch(const DeviceSwitch&) = delete;
+  DeviceSwitch& operator=(const DeviceSwitch&) = delete;
+  void to(int device) {
+    if (before_ < 0) {
+      check(cudaGetDevice(&before_));
+      current_ = before_;
+    }
+    if (device == current_) return;
+    check(cudaSetDevice(device));
+    current_ = device;
+  }
+
+ private:
+  int before_ = -1, current_ = -1;
+};
+
 /// Lets this thread call what is no enqueue (allocate, query an event) while some stream is being captured.
 class RelaxedCapture {
  public:

@@ -46,6 +46,21 @@ bool is_capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+CommFacts facts_of(const CommState& comm) {
+  return {.ranks = comm.ranks,
+          .agreement = comm.agreement,
+          .calls_before_group = comm.calls_before_group,
+          .gradients_native = comm.gradients_native,
+          .gradients_before = comm.gradients_before,
+          .carried = comm.carried};
+}
+
+void trace(const CallFacts& facts, Reason reason) {
+  if (!log_enabled(LogLevel::trace)) return;
+  log_trace("%s of %zu elements, type %d: %s", collective_name(facts.collective), facts.count,
+            static_cast<int>(facts.type), reason_name(reason));
+}
+
 /// What NCCL would apply, or `other` where NCCL has to say no itself.
 OpKind op_kind(ncclRedOp_t op, ncclDataType_t type, const PreMulSum* user) {
   if (op == ncclSum) return OpKind::sum;
@@ -85,6 +100,26 @@ const RealNccl* Group::open_one() noexcept {
     if (group && group->depth_ > 0 && (!latest || group->opened_ > latest->opened_)) latest = group;
   }
   return latest ? latest->nccl_ : nullptr;
+}
+
+std::shared_ptr<CommState> Group::find(ncclComm_t handle) {
+  const std::uint64_t generation = registry_generation();
+  for (const Known& known : known_) {
+    if (known.handle != handle || known.generation != generation) continue;
+    if (std::shared_ptr<CommState> state = known.state.lock()) return state;
+  }
+  std::shared_ptr<CommState> state = find_comm(handle);
+  if (state) known_[next_known_++ % known_.size()] = {handle, generation, state};
+  return state;
+}
+
+/// In an open group NCCL only notes the call, so there is nothing to wait for.
+template <typename Call>
+ncclResult_t Group::in_nccl(const char* waiting_for, const Call& call) const {
+  const InsideNccl inside;
+  if (depth_ > 0) return call();
+  const WatchedWait watched(waiting_for, {});
+  return call();
 }
 
 ncclResult_t Group::start() {
@@ -132,20 +167,22 @@ ncclResult_t Group::simulate_end(ncclSimInfo_t* info) {
 ncclResult_t Group::reduce_scatter(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                                    ncclRedOp_t op, ncclComm_t handle, cudaStream_t stream) {
   const auto pass_on = [&] {
-    const InsideNccl inside;
-    const WatchedWait watched("ncclReduceScatter, in NCCL: some rank has not come to it", {});
-    return real_nccl().reduce_scatter(send, receive, count, type, op, handle, stream);
+    return in_nccl("ncclReduceScatter, in NCCL: some rank has not come to it", [&] {
+      return real_nccl().reduce_scatter(send, receive, count, type, op, handle, stream);
+    });
   };
-  std::shared_ptr<CommState> comm = find_comm(handle);
+  const std::shared_ptr<CommState> comm = find(handle);
   if (!comm || comm->finalized.load(std::memory_order_relaxed)) return pass_on();
   const LogScope scope(comm->subject());
   return recording(*comm, [&] {
     const PreMulSum* const user = comm->find_operator(op);
-    const CallFacts facts{.collective = Collective::reduce_scatter,
-                          .count = count,
-                          .type = type,
-                          .op = op_kind(op, type, user),
-                          .capturing = is_capturing(stream)};
+    CallFacts facts{.collective = Collective::reduce_scatter,
+                    .count = count,
+                    .type = type,
+                    .op = op_kind(op, type, user)};
+    if (const auto reason = lasting_reason_on(*comm, facts))
+      return pass_lasting(*comm, facts, *reason, pass_on);
+    facts.capturing = is_capturing(stream);
     Recorded call;
     call.collective = Collective::reduce_scatter;
     call.reduce_scatter = {send, receive, count, type, op, facts.op, user ? *user : PreMulSum{}, stream};
@@ -172,18 +209,17 @@ ncclResult_t Group::reduce_scatter(const void* send, void* receive, std::size_t 
 ncclResult_t Group::all_gather(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                                ncclComm_t handle, cudaStream_t stream) {
   const auto pass_on = [&] {
-    const InsideNccl inside;
-    const WatchedWait watched("ncclAllGather, in NCCL: some rank has not come to it", {});
-    return real_nccl().all_gather(send, receive, count, type, handle, stream);
+    return in_nccl("ncclAllGather, in NCCL: some rank has not come to it",
+                   [&] { return real_nccl().all_gather(send, receive, count, type, handle, stream); });
   };
-  std::shared_ptr<CommState> comm = find_comm(handle);
+  const std::shared_ptr<CommState> comm = find(handle);
   if (!comm || comm->finalized.load(std::memory_order_relaxed)) return pass_on();
   const LogScope scope(comm->subject());
   return recording(*comm, [&] {
-    const CallFacts facts{.collective = Collective::all_gather,
-                          .count = count,
-                          .type = type,
-                          .capturing = is_capturing(stream)};
+    CallFacts facts{.collective = Collective::all_gather, .count = count, .type = type};
+    if (const auto reason = lasting_reason_on(*comm, facts))
+      return pass_lasting(*comm, facts, *reason, pass_on);
+    facts.capturing = is_capturing(stream);
     Recorded call;
     call.collective = Collective::all_gather;
     call.all_gather = {send, receive, count, type, stream};
@@ -238,22 +274,31 @@ Reason Group::classify(CommState& comm, const CallFacts& facts) {
       }
     }
   }
-  return decide(facts,
-                {.ranks = comm.ranks,
-                 .agreement = comm.agreement,
-                 .calls_before_group = comm.calls_before_group,
-                 .gradients_native = comm.gradients_native,
-                 .gradients_before = comm.gradients_before,
-                 .carried = comm.carried},
-                config());
+  return decide(facts, facts_of(comm), config());
+}
+
+/// Whether the call is passed on as if we were not there: no question to CUDA, no record of it.
+std::optional<Reason> Group::lasting_reason_on(const CommState& comm, const CallFacts& facts) {
+  return comm.settled() ? lasting_reason(facts, facts_of(comm), config()) : std::nullopt;
+}
+
+template <typename PassOn>
+ncclResult_t Group::pass_lasting(CommState& comm, const CallFacts& facts, Reason reason,
+                                 const PassOn& pass_on) {
+  if (facts.count > 0) comm.check_usable();
+  trace(facts, reason);
+  const ncclResult_t result = pass_on();
+  if (refused(result)) return result;
+  const std::uint64_t elements = facts.count * comm.ranks;
+  count_call(*comm.stats, facts.collective, reason, elements, elements * nccl_type_bytes(facts.type));
+  return result;
 }
 
 /// Passes the call on if it is not ours, remembers it, and outside of a group ends the group that it is.
 template <typename PassOn>
 ncclResult_t Group::take(Recorded call, const CallFacts& facts, const PassOn& pass_on) {
   const bool ours = call.reason == Reason::compressed;
-  log_trace("%s of %zu elements, type %d: %s", collective_name(call.collective), facts.count,
-            static_cast<int>(facts.type), reason_name(call.reason));
+  trace(facts, call.reason);
   call.counts = facts.count > 0 && !facts.capturing && call.comm->ranks > 1;
   call.voted = call.comm->vote && !facts.capturing;
   any_voted_ = any_voted_ || call.voted;

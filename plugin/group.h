@@ -5,9 +5,11 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "plugin/all_gather.h"
@@ -61,6 +63,13 @@ class Group {
       return collective == Collective::reduce_scatter ? reduce_scatter.stream : all_gather.stream;
     }
   };
+  /// A state found before. It is not held: a communicator's memory goes with its last call, not with a
+  /// thread that once used it.
+  struct Known {
+    ncclComm_t handle = nullptr;
+    std::uint64_t generation = 0;  // of the registry
+    std::weak_ptr<CommState> state;
+  };
   struct Destroyed {
     ncclRedOp_t op;
     ncclComm_t comm;
@@ -82,8 +91,15 @@ class Group {
     bool outermost_;
   };
 
+  /// The state of a communicator, as find_comm() says, which is asked once for each of the last few handles.
+  [[nodiscard]] std::shared_ptr<CommState> find(ncclComm_t handle);
+  template <typename Call>
+  ncclResult_t in_nccl(const char* waiting_for, const Call& call) const;
   template <typename Body>
   ncclResult_t recording(CommState& comm, const Body& body);
+  static std::optional<Reason> lasting_reason_on(const CommState& comm, const CallFacts& facts);
+  template <typename PassOn>
+  ncclResult_t pass_lasting(CommState& comm, const CallFacts& facts, Reason reason, const PassOn& pass_on);
   static Group& create(const RealNccl& nccl);
   Reason classify(CommState& comm, const CallFacts& facts);
   template <typename PassOn>
@@ -101,6 +117,8 @@ class Group {
   void fail_all();
 
   const RealNccl* nccl_ = nullptr;  // whose groups these are
+  std::array<Known, 8> known_;      // one after the other
+  std::size_t next_known_ = 0;
   int depth_ = 0;
   std::uint64_t opened_ = 0;          // outermost groups of the thread are numbered, over all copies
   std::uint64_t epoch_ = 0;           // of the open outermost group; 0: no call of ours came yet

@@ -1,5 +1,6 @@
 // What waits for the outermost GroupEnd: votes, native calls that waited for them, then ours in lockstep.
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "plugin/agreement.h"
@@ -44,6 +45,7 @@ ncclResult_t Group::finish_after(ncclResult_t result) {
 /// one thread has several ranks.
 void Group::vote() {
   const RelaxedCapture relaxed;
+  DeviceSwitch device;
   std::vector<CallDescription> described(calls_.size());
   std::uint32_t rounds = 0;
   for (std::size_t i = 0; i < calls_.size(); ++i) {
@@ -66,7 +68,7 @@ void Group::vote() {
       vote.set(described[i], calls_[i].stream());
       phased_.push_back(&vote);
     }
-    lockstep_.run(phased_);
+    lockstep_.run(phased_, device);
     for (PhasedCall* const vote : phased_) static_cast<CheckVote*>(vote)->read();
   }
 }
@@ -111,14 +113,16 @@ void Group::launch(bool in_progress) {
   if (calls_.empty()) return;
   const LogScope scope(calls_.front().comm->subject());
   phased_.clear();
+  std::optional<RelaxedCapture> relaxed;
+  DeviceSwitch device;
   for (Recorded& call : calls_) {
     CommState& comm = *call.comm;
     count(call);
     const bool is_first = call.counts && comm.calls_launched++ == 0;
     if (!is_first && comm.agreement != Agreement::on) continue;  // NCCL's, and no CUDA call of ours
 
-    const RelaxedCapture relaxed;
-    const DeviceGuard device(comm.device);
+    if (!relaxed) relaxed.emplace();
+    device.to(comm.device);
     const cudaStream_t stream = call.stream();
     if (is_first) {
       if (in_progress) {
@@ -153,9 +157,7 @@ void Group::launch(bool in_progress) {
       comm.gradients_before = comm.gradients_before || call.counts;
     }
   }
-  if (phased_.empty()) return;
-  const RelaxedCapture relaxed;
-  lockstep_.run(phased_);
+  if (!phased_.empty()) lockstep_.run(phased_, device);
 }
 
 /// This rank left its peers alone with the calls of the group: it must not go on as if it had not.

@@ -45,19 +45,19 @@ class InternalGroup {
 
 }  // namespace
 
-void Lockstep::run(std::span<PhasedCall* const> calls) {
+void Lockstep::run(std::span<PhasedCall* const> calls, DeviceSwitch& device) {
   if (calls.empty()) return;
   lanes_.clear();
   jobs_.clear();
   for (PhasedCall* const call : calls) {
     jobs_.push_back({.call = call, .lane = lane_of(*call), .chunks = call->chunk_count(), .step = {}});
   }
-  hand_over();
+  hand_over(device);
   while (const int steps = choose_round()) {
-    for (int step = 0; step < steps; ++step) run_step(step);
+    for (int step = 0; step < steps; ++step) run_step(step, device);
     for (Job& job : jobs_) job.chunk += job.active;
   }
-  hand_back();
+  hand_back(device);
 }
 
 std::size_t Lockstep::lane_of(PhasedCall& call) {
@@ -69,9 +69,9 @@ std::size_t Lockstep::lane_of(PhasedCall& call) {
   return lanes_.size() - 1;
 }
 
-void Lockstep::hand_over() {
+void Lockstep::hand_over(DeviceSwitch& device) {
   for (Lane& lane : lanes_) {
-    const DeviceGuard device(lane.comm->device);
+    device.to(lane.comm->device);
     CommState& comm = *lane.comm;
     const Capture capture = capture_of(lane.stream);
     lane.captured_use = nullptr;
@@ -87,7 +87,7 @@ void Lockstep::hand_over() {
   for (const Job& job : jobs_) {
     const Lane& lane = lanes_[job.lane];
     if (job.call->stream() == lane.stream) continue;
-    const DeviceGuard device(lane.comm->device);
+    device.to(lane.comm->device);
     lane.comm->join.record(job.call->stream());
     lane.comm->join.make_wait(lane.stream);
   }
@@ -123,10 +123,10 @@ int Lockstep::choose_round() {
   return steps;
 }
 
-void Lockstep::run_step(int step) {
+void Lockstep::run_step(int step, DeviceSwitch& device) {
   for (Job& job : jobs_) {
     if (!job.active || step >= job.call->step_count()) continue;
-    const DeviceGuard device(lanes_[job.lane].comm->device);
+    device.to(lanes_[job.lane].comm->device);
     job.step.step = step;
     const Range range(job.call->phase(step));
     job.call->launch(job.step);
@@ -148,10 +148,10 @@ void Lockstep::run_step(int step) {
   }
 }
 
-void Lockstep::hand_back() {
+void Lockstep::hand_back(DeviceSwitch& device) {
   for (Lane& lane : lanes_) {
     CommState& comm = *lane.comm;
-    const DeviceGuard device(comm.device);
+    device.to(comm.device);
     if (comm.draws_in_group > 0)
       check(advance_draw(comm.draw_counter(), comm.draws_in_group, lane.stream, comm.counter_mirror()));
     comm.draws_in_group = 0;
@@ -165,7 +165,7 @@ void Lockstep::hand_back() {
   for (const Job& job : jobs_) {
     const Lane& lane = lanes_[job.lane];
     if (job.call->stream() == lane.stream) continue;
-    const DeviceGuard device(lane.comm->device);
+    device.to(lane.comm->device);
     lane.comm->join.record(lane.stream);
     lane.comm->join.make_wait(job.call->stream());
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plugin/comm_state.h"
+#include "plugin/cuda_raii.h"
 #include "plugin/phased_call.h"
 
 namespace sdp4bit {
@@ -16,7 +17,7 @@ namespace sdp4bit {
 /// their sizes and order alone. Keeps its lists: no allocation once warm.
 class Lockstep {
  public:
-  void run(std::span<PhasedCall* const> calls);
+  void run(std::span<PhasedCall* const> calls, DeviceSwitch& device);
 
  private:
   /// A communicator of this run: all its calls go on one stream, that of its first call.
@@ -37,10 +38,10 @@ class Lockstep {
   };
 
   std::size_t lane_of(PhasedCall& call);
-  void hand_over();
+  void hand_over(DeviceSwitch& device);
   int choose_round();
-  void run_step(int step);
-  void hand_back();
+  void run_step(int step, DeviceSwitch& device);
+  void hand_back(DeviceSwitch& device);
 
   std::vector<Lane> lanes_;
   std::vector<Job> jobs_;

@@ -87,15 +87,14 @@ std::size_t nccl_type_bytes(ncclDataType_t type) {
   }
 }
 
-Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config) {
+std::optional<Reason> lasting_reason(const CallFacts& call, const CommFacts& comm, const Config& config) {
   if (call.count == 0) return Reason::zero_count;
   if (comm.ranks <= 1) return Reason::one_rank;
-  const bool gradient = call.collective == Collective::reduce_scatter;
-  if (call.capturing && !(gradient && comm.gradients_before)) return Reason::capturing;
-  if (comm.agreement == Agreement::pending) return Reason::not_agreed_yet;
+  if (comm.agreement == Agreement::pending) return std::nullopt;
   if (comm.agreement == Agreement::off) return Reason::agreement_off;
 
   // From here on the options count: the handshake has shown that they are equal.
+  const bool gradient = call.collective == Collective::reduce_scatter;
   if (!(gradient ? config.collectives.reduce_scatter : config.collectives.all_gather)) {
     return Reason::collective_not_taken;
   }
@@ -109,6 +108,16 @@ Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
   if (call.count > kMostBytes / (element_bytes(*type) * comm.ranks)) return Reason::too_large;
   if (call.count * element_bytes(*type) * comm.ranks < config.min_bytes) return Reason::too_small;
+  return std::nullopt;
+}
+
+Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config) {
+  const std::optional<Reason> lasting = lasting_reason(call, comm, config);
+  if (lasting == Reason::zero_count || lasting == Reason::one_rank) return *lasting;
+  const bool gradient = call.collective == Collective::reduce_scatter;
+  if (call.capturing && !(gradient && comm.gradients_before)) return Reason::capturing;
+  if (lasting) return *lasting;
+  if (comm.agreement == Agreement::pending) return Reason::not_agreed_yet;
   if (comm.calls_before_group < config.start_call) return Reason::before_start_call;
   return Reason::compressed;
 }

@@ -73,6 +73,10 @@ struct CommFacts {
 /// The reason to pass the call on, or `compressed`. An AllGather that is taken may still be native: the
 /// ledger decides.
 [[nodiscard]] Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config);
+/// Why the call stays native on that communicator from now on, whether it is captured or not: none if that is
+/// not known.
+[[nodiscard]] std::optional<Reason> lasting_reason(const CallFacts& call, const CommFacts& comm,
+                                                   const Config& config);
 
 [[nodiscard]] std::optional<ElementType> element_type(ncclDataType_t type);
 /// Of any of NCCL's types; 0 for one that came later.

@@ -242,7 +242,7 @@ ClassStats& OpenStats::add_class(std::size_t count, ElementType type) {
 void count_call(CommStats& stats, Collective collective, Reason reason, std::uint64_t elements,
                 std::uint64_t bytes) {
   FunctionStats& function = stats.of(collective);
-  function.calls[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+  add_to(function.calls[static_cast<std::size_t>(reason)], 1);
   function.last_reason.store(reason, std::memory_order_relaxed);
   function.add(Counter::elements, elements);
   function.add(Counter::bytes_given, bytes);

@@ -55,6 +55,29 @@ TEST_CASE("Policy.NothingBeforeOrWithoutAgreement") {
   CHECK(with_comm([](CommFacts& comm) { comm.ranks = 1; }) == Reason::one_rank);
 }
 
+TEST_CASE("Policy.ALastingReasonNeedsNoQuestionToCuda") {
+  const auto lasting = [](auto change_call, auto change_comm) {
+    CallFacts call = kCall;
+    CommFacts comm = kComm;
+    change_call(call);
+    change_comm(comm);
+    const std::optional<Reason> reason = lasting_reason(call, comm, Config{});
+    // What lasts is the decision of every call that is not captured.
+    if (reason) CHECK(decide(call, comm, Config{}) == *reason);
+    return reason;
+  };
+  const auto same = [](auto&) {};
+  CHECK(lasting([](CallFacts& call) { call.type = ncclInt8; }, same) == Reason::type_not_taken);
+  CHECK(lasting([](CallFacts& call) { call.count = 1; }, same) == Reason::too_small);
+  CHECK(lasting([](CallFacts& call) { call.count = 0; }, same) == Reason::zero_count);
+  CHECK(lasting(same, [](CommFacts& comm) { comm.agreement = Agreement::off; }) == Reason::agreement_off);
+  CHECK(lasting(same, [](CommFacts& comm) { comm.gradients_native = true; }) == Reason::padded_gradients);
+  // These change with the next calls, or with the stream.
+  CHECK_FALSE(lasting(same, same).has_value());
+  CHECK_FALSE(lasting(same, [](CommFacts& comm) { comm.agreement = Agreement::pending; }).has_value());
+  CHECK_FALSE(lasting(same, [](CommFacts& comm) { comm.calls_before_group = 0; }).has_value());
+}
+
 TEST_CASE("Policy.PaddedGradientsStayNativeAndWeightsDoNot") {
   CommFacts comm = kComm;
   comm.gradients_native = true;
