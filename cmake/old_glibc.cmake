@@ -1,4 +1,4 @@
-# What is built on a new system loads on an old one too (glibc 2.28 and later): a preloaded library that asks for a
+# What is built on a new system loads on an old one too (glibc 2.18 and later): a preloaded library that asks for a
 # newer glibc than the machine has ends every process there.
 #
 # glibc 2.34 gave the functions of libpthread, libdl and librt a new version in libc, and kept the old one, of the same

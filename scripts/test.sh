@@ -6,7 +6,8 @@
 #   --preset NAME   which of CMakePresets.json to build (default: dev)
 #   --slow          run the long sweeps too
 #   --format        install clang-format too: without it the test of the sources' layout is skipped
-#   anything else   goes to ctest in place of the default selection, for example: -L host, -R Codec
+#   anything else   goes to ctest in place of the default selection, for example: -L host, -R Codec; then nothing is
+#                   installed that only some tests need: those that miss it are skipped, and say what it is
 
 # shellcheck source=lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -43,10 +44,12 @@ while (($#)); do
   shift
 done
 
-export PLOTS_REQUIRED=1  # tests draw the tool's plots and show its pages in a browser
-export TEST_TOOLS_REQUIRED=1  # they compile for another processor, run that, and make packages
+if ((${#selection[@]} == 0)); then
+  export PLOTS_REQUIRED=1  # tests draw the tool's plots and show its pages in a browser
+  export TEST_TOOLS_REQUIRED=1  # they compile for another processor, run that, and make packages
+fi
 set_up_tools
-set_up_python torch matplotlib
+((${#selection[@]})) || set_up_python torch matplotlib
 build "$preset"
 
 # run_tests NAME ARGUMENT...: ctest with its output shown as it goes; adds to passed, failed and skipped.

@@ -17,6 +17,6 @@ training=(--micro-batch-size 2 --global-batch-size 256 --train-iters 200 --lr 3e
   --weight-decay 0.1 --clip-grad 1.0 --log-interval 10 --eval-iters 0 --log-throughput)
 
 export CUDA_DEVICE_MAX_CONNECTIONS=1
-if [[ -n ${SDP4BIT:-} ]]; then export LD_PRELOAD="$SDP4BIT${LD_PRELOAD:+:$LD_PRELOAD}"; fi
+if [[ -n ${SDP4BIT:-} ]]; then export LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$SDP4BIT"; fi
 exec torchrun --nnodes "$NODES" --nproc-per-node "${GPUS:-8}" --rdzv-backend c10d --rdzv-endpoint "$HEAD:${PORT:-29500}" \
   "$MEGATRON/pretrain_gpt.py" "${parallel[@]}" "${model[@]}" "${data[@]}" "${training[@]}" "$@"

@@ -28,7 +28,11 @@ EOF
 # set_up_python MODULE...: as find_python; what is missing comes from Debian, whose packages are named after modules.
 set_up_python() {
   find_python "$@" && return 0
-  install_debian_packages "${@/#/python3-}"
-  find_python "$@" || give_up "a Python with $*" "the packages were installed, and no python3 finds them" \
+  local packages=("${@/#/python3-}")
+  # Debian's torch is content with the reference BLAS, which is several times slower.
+  [[ " $* " != *" torch "* ]] || packages+=(libopenblas0-pthread)
+  install_debian_packages "${packages[@]}"
+  find_python "$@" || give_up "a Python with $*" \
+    "the packages were installed, and no python3 has all of them; a torch with a CUDA of its own does not count" \
     "name one by PYTHON=/path/to/python3"
 }

@@ -67,7 +67,7 @@ nvcc_version() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*
 # find_nccl FOLDER: prints the folder of nccl.h, if there is one of NCCL 2.28 or later (the first with nccl_device/).
 find_nccl() {
   local folder
-  for folder in "$1" /usr/local/cuda/include /usr/local/include /usr/include; do
+  for folder in "$1" "$toolkit_dir/nvidia/nccl/include" /usr/local/cuda/include /usr/local/include /usr/include; do
     if [[ -f $folder/nccl.h && -f $folder/nccl_device/core.h ]]; then
       echo "$folder"
       return 0
@@ -104,6 +104,11 @@ install_toolkit() {
   local wheels=("$@") root=$toolkit_dir/nvidia/cu13
   if [[ -f $toolkit_dir/complete && $(cat "$toolkit_dir/complete") == "${wheels[*]}" ]]; then
     return 0
+  fi
+  # The compiler may be one that this script brought earlier, and CUDACXX or PATH then says to go on using it.
+  if [[ -n ${found_nvcc:-} && $(realpath "$found_nvcc") == "$(realpath -m "$toolkit_dir")"/* ]]; then
+    give_up "${wheels[*]}" "they would replace $toolkit_dir, which holds the compiler in use, $found_nvcc" \
+      "take it out of CUDACXX, CUDA_HOME and PATH, and run this again: it brings both"
   fi
   say "installing NVIDIA's toolkit from PyPI into build/toolkit: ${wheels[*]}"
   rm -rf "$toolkit_dir"

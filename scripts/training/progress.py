@@ -8,7 +8,7 @@ from typing import Optional
 
 
 class Progress:
-    """Counts runs; the time that is left follows from what those of this session took, `jobs` at a time."""
+    """Counts runs; the time that is left follows from what those of this start took, `jobs` at a time."""
 
     def __init__(self, total: int, jobs: int) -> None:
         self.total = total
@@ -25,11 +25,11 @@ class Progress:
         print(f"[{self._elapsed():4.0f} s] {text}", flush=True)
 
     def finished(self, text: str, seconds: Optional[float]) -> None:
-        """`seconds`: what the run took; None: an earlier session made it."""
+        """`seconds`: what the run took; None: it was there already."""
         with self._one_at_a_time:
             self.done += 1
             if seconds is None:
-                return self.say(f"{self.done}/{self.total} {text} (from an earlier session)")
+                return self.say(f"{self.done}/{self.total} {text} (made by an earlier start of this command)")
             self.taken.append(seconds)
             left = sum(self.taken) / len(self.taken) * math.ceil((self.total - self.done) / self.jobs)
             self.say(f"{self.done}/{self.total} {text}" + (f"; about {clock(left)} left" if self.done < self.total else ""))

@@ -66,7 +66,7 @@ def fingerprint(place: Place, scheme: Scheme, arguments: list[str]) -> str:
 
 
 def finished(place: Place, scheme: Scheme, seed: int, steps: int, evaluate_every: int) -> Optional[Result]:
-    """The result of an earlier session, if it is of the same program, library and settings."""
+    """A result that is there already, if it is of the same program, library and settings."""
     try:
         result: Result = json.loads(place.file(scheme, seed, steps).read_text())
     except (OSError, ValueError):

@@ -38,6 +38,7 @@ class Layout(unittest.TestCase):
                 "--headless",
                 "--no-sandbox",
                 "--disable-gpu",
+                "--disable-dev-shm-usage",  # a container's /dev/shm is 64 MiB
                 "--allow-file-access-from-files",
                 "--window-size=1600,1000",
                 f"--user-data-dir={folder / 'profile'}",

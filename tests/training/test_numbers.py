@@ -98,6 +98,11 @@ class Verdicts(unittest.TestCase):
     def test_fail_where_the_whole_scheme_loses_more_than_a_seed_does(self) -> None:
         self.assertIn("sdp4bit", self.failing(sdp4bit=[1.53, 1.55, 1.54]))
 
+    def test_pass_where_the_seeds_of_plain_training_are_close_by_chance(self) -> None:
+        close = {"plain": [1.510, 1.5101, 1.5102], "weights": [1.512, 1.511, 1.512], "sdp4bit": [1.512, 1.508, 1.511]}
+        self.assertEqual(self.failing(**close, control=[1.513, 1.5101, 1.5102]), "")
+        self.assertIn("sdp4bit", self.failing(**{**close, "sdp4bit": [1.53, 1.53, 1.53]}, control=WHOLE["plain"]))
+
     def test_fail_where_direct_weights_are_not_worse(self) -> None:
         self.assertIn("direct4", self.failing(direct4=[1.560, 1.521, 1.571]))
 
