@@ -50,6 +50,14 @@ class Main(unittest.TestCase):
                     if os.path.exists(path))
         self.assert_one_line(sdp4bit("options", "--library", libc), "sdp4bitVersion")
 
+    def test_output_that_cannot_be_written_is_one_line(self):
+        for words in (("options", "--library", LIBRARY), ("--help",)):
+            with self.subTest(words), open("/dev/full", "w", encoding="utf-8") as full:
+                result = subprocess.run([sys.executable, support.TOOL, *words], env=support.clean_environment(), stdout=full,
+                                        stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+                self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1), result)
+                self.assertIn("cannot be written: No space left", result.stderr)
+
     def test_the_installed_shape_is_found_from_a_link(self):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)

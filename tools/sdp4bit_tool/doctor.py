@@ -14,11 +14,10 @@ import json
 import os
 import pathlib
 import shlex
-import shlex
-import shutil
 import time
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from . import units
 from .diagnosis.callers import add_bindings, add_nccl, add_outcome, add_roles, is_library
 from .diagnosis.emulation import find_mismatch_of
 from .diagnosis.finding import FAIL, NOTE, OK, WARN, Diagnosis
@@ -32,7 +31,7 @@ from .diagnosis.watched_run import Watched, watch
 from .errors import UserError
 from .library import Library, add_library_argument, find_library
 from .options import complaints
-from .preload import compose_preload, find_obstacle, find_wrapper
+from .preload import compose_preload, find_command, find_obstacle, find_wrapper
 
 Version = Optional[Tuple[int, int, int]]
 
@@ -41,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "sdp4bit doctor [--library FILE] [--json] [PROGRAM | -- COMMAND [ARGUMENT...]]"
     add_library_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--seconds", type=float, default=120.0, metavar="S", help="end the watched command after this time (120)")
+    parser.add_argument("--seconds", type=units.positive, default=120.0, metavar="S", help="end the watched command after this time (120)")
     parser.add_argument("program", nargs="?", metavar="PROGRAM", help="a file to look at, or the name of a program in PATH")
 
 
@@ -49,9 +48,9 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
     """What follows `--` is a command."""
     at = list(words).index("--") if "--" in words else len(words)
     arguments, rest = parser.parse_known_args(list(words[:at]))
-    if rest and arguments.program and not rest[0].startswith("--"):
-        command = words[words.index(arguments.program):at]
-        raise UserError(f"a command comes behind `--`: sdp4bit doctor -- {shlex.join(command)}")
+    if rest and arguments.program and words.index(arguments.program) < words.index(rest[0]):
+        command = shlex.join(words[words.index(arguments.program):at])
+        raise UserError(f"doctor knows no {rest[0]}; a command comes behind `--`: sdp4bit doctor -- {command}")
     if rest:
         parser.error(f"unrecognized arguments: {shlex.join(rest)}")
     arguments.command = list(words[at + 1 :])
@@ -59,8 +58,6 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
         raise UserError("no command follows `--`: sdp4bit doctor -- python -c 'import torch'")
     if arguments.program and arguments.command:
         raise UserError(f"both a program ({arguments.program}) and a command ({arguments.command[0]}) were given: give one")
-    if arguments.seconds <= 0:
-        raise UserError("--seconds must be above 0")
     return arguments
 
 
@@ -84,9 +81,7 @@ def look_at_library(path: pathlib.Path, diagnosis: Diagnosis) -> Tuple[Dict[str,
 
 def run_watched(command: Sequence[str], library: pathlib.Path, seconds: float, diagnosis: Diagnosis) -> Optional[Watched]:
     """Runs the command, unless it is known that preloading does not reach it."""
-    program = shutil.which(command[0])
-    if program is None:
-        raise UserError(f"{command[0]}: there is no such program in PATH")
+    program = find_command(command[0])
     wrapper, obstacle = find_wrapper(list(command)), find_obstacle(program, library) or find_mismatch_of(program, library)
     if wrapper and wrapper.drops:
         diagnosis.add(FAIL, "program", wrapper.text, wrapper.advice)

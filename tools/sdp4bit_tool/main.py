@@ -81,13 +81,19 @@ def start(words: Sequence[str]) -> int:
         if error.name is None or error.name.startswith(str(__package__)):
             raise
         raise UserError(f"sdp4bit {command.name} needs the Python package {error.name}, which {sys.executable} does not have; "
-                        "install it there") from None
+                        f"install it: {sys.executable} -m pip install {error.name}") from None
     parser = Parser(prog=f"sdp4bit {command.name}", description=(module.__doc__ or command.summary).strip(),
                     formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     module.add_arguments(parser)
     parse = getattr(module, "parse", None)
     arguments = parse(parser, words[1:]) if parse else parser.parse_args(words[1:])
     return module.run(arguments)
+
+
+def _drop_output() -> None:
+    """Or Python would try again to write what is left, and complain, when it ends."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main(words: Sequence[str]) -> int:
@@ -97,7 +103,8 @@ def main(words: Sequence[str]) -> int:
             stream.reconfigure(errors="replace")
     try:
         code = start(list(words))
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except UserError as error:
         print(f"sdp4bit: {error}", file=sys.stderr)
@@ -105,5 +112,9 @@ def main(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 141
+    except OSError as error:
+        print(f"sdp4bit: {error.filename or 'the output cannot be written'}: {error.strerror or error}", file=sys.stderr)
+        _drop_output()
+        return 1

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 from typing import Callable, List, NamedTuple, Optional, Sequence
 
 from .elf import ElfFile, NotElf, open_elf
@@ -53,6 +54,16 @@ def compose_preload(before: str, library: pathlib.Path, brings_nccl: Callable[[s
                         "with --library")
     place = next((i for i, word in enumerate(words) if brings_nccl(word)), len(words))
     return ":".join([*words[:place], str(library), *words[place:]])
+
+
+def find_command(word: str, not_found: int = 2, not_started: int = 2) -> str:
+    """The file that a command's first word names; the numbers are exit codes."""
+    program = shutil.which(word)
+    if program is None and os.path.exists(word) and "/" in word:
+        raise UserError(f"{word}: it cannot be executed", not_started)
+    if program is None:
+        raise UserError(f"{word}: there is no such {'file' if '/' in word else 'program in PATH'}", not_found)
+    return program
 
 
 class Obstacle(NamedTuple):

@@ -23,12 +23,13 @@ from .errors import UserError, nearest
 from .job_summary import read_files, summarize
 from .library import Library, Option, add_library_argument, open_library
 from .options import complaints
-from .preload import compose_preload, find_obstacle, find_wrapper
+from .preload import compose_preload, find_command, find_obstacle, find_wrapper
 from .supervise import run_child
 
 WITHOUT_VALUE = ("-h", "--help", "-q", "--quiet")
 LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 NOT_FOUND, NOT_STARTED = 127, 126  # a shell's exit codes
+FILES = ("SDP4BIT_STATS", "SDP4BIT_METRICS")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,11 +94,7 @@ def chosen_values(arguments: argparse.Namespace) -> Dict[str, str]:
 
 def find_program(command: Sequence[str], library: pathlib.Path) -> str:
     """The command's file, if LD_PRELOAD reaches it."""
-    program = shutil.which(command[0])
-    if program is None:
-        there = os.path.exists(command[0])
-        raise UserError(f"{command[0]}: " + ("it cannot be executed" if there else "there is no such program in PATH"),
-                        NOT_STARTED if there else NOT_FOUND)
+    program = find_command(command[0], NOT_FOUND, NOT_STARTED)
     obstacle = find_obstacle(program, library) or find_mismatch_of(program, library)
     if obstacle:
         raise UserError(f"{obstacle.found}; {obstacle.advice}", NOT_STARTED)

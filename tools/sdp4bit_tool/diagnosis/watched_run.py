@@ -82,7 +82,7 @@ def watch(command: Sequence[str], preload: str, seconds: float, bind_now: bool =
             seen.timed_out = True
             _end(process)
 
-        timer = threading.Timer(seconds, give_up)
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), give_up)
         timer.start()
         try:
             assert process.stderr is not None
