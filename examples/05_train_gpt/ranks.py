@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 HERE = Path(__file__).resolve().parent
 
@@ -53,15 +54,22 @@ def wait_for_all(ranks: list[subprocess.Popen[bytes]]) -> int:
     return 0
 
 
+class Arguments(argparse.ArgumentParser):
+    """Says what is wrong in one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"ranks.py: {message}; --help shows what there is\n")
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=HERE.parent.parent / "build" / "dev", metavar="DIR")
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--ranks-per-node", type=int, default=2)
     parser.add_argument("rest", nargs="*", metavar="-- ARGUMENTS OF train.py")
     arguments = parser.parse_args()
     if min(arguments.nodes, arguments.ranks_per_node) < 1:
-        parser.error("--nodes and --ranks-per-node must be at least 1")
+        parser.error(f"--nodes {arguments.nodes}, --ranks-per-node {arguments.ranks_per_node}: each must be at least 1")
     libraries = arguments.build.resolve() / "sandbox" / "lib"
     if not (libraries / "libnccl.so.2").exists():
         print(f"ranks.py: no {libraries}/libnccl.so.2: build it by scripts/demo.sh, or name the build by --build", file=sys.stderr)

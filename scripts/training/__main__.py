@@ -11,7 +11,7 @@ import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, NoReturn, Optional
 
 import runs
 from problem import Problem
@@ -23,8 +23,15 @@ from tables import as_csv, as_markdown, as_text
 from verdicts import failures
 
 
+class Arguments(argparse.ArgumentParser):
+    """Says what is wrong in one line, as for every other mistake."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Problem(f"{message}; --help shows what there is")
+
+
 def parse_arguments(words: Optional[list[str]] = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="scripts/train.sh", description=__doc__)
+    parser = Arguments(prog="scripts/train.sh", description=__doc__)
     add = parser.add_argument
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--quick", action="store_true", help="five schemes, two seeds, few steps; fails unless they show what they must")
@@ -34,7 +41,7 @@ def parse_arguments(words: Optional[list[str]] = None) -> argparse.Namespace:
     add("--steps", type=int, help="of each run")
     add("--build", type=Path, default=runs.SOURCE / "build" / "dev", metavar="DIR")
     add("--out", type=Path, metavar="DIR", help="default: build/training/<kind of study>")
-    add("--fresh", action="store_true", help="make all runs anew, also those that an earlier session finished")
+    add("--fresh", action="store_true", help="make all runs anew, also those that are finished")
     add("--jobs", type=int, default=max(1, machine()["cores"] // 4), help="runs at a time; default: one for each four cores")
     add("--timeout", type=float, default=1800.0, metavar="SECONDS", help="of one run")
     add("--from", dest="source", type=Path, metavar="RESULTS.json", help="no runs: write table, curves and page from an earlier study")
@@ -62,10 +69,14 @@ def study_of(arguments: argparse.Namespace) -> Study:
     return Study(study.name, names, seeds, steps, study.evaluate_every)
 
 
-def check_tools(build: Path) -> None:
-    for module, package in (("torch", "python3-torch"), ("matplotlib", "python3-matplotlib")):
-        if importlib.util.find_spec(module) is None:
-            raise Problem(f"{sys.executable} has no {module}: apt-get install {package} and use /usr/bin/python3, or run scripts/train.sh")
+def check_module(module: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise Problem(
+            f"{sys.executable} has no {module}: apt-get install python3-{module} and use /usr/bin/python3, or run scripts/train.sh"
+        )
+
+
+def check_library(build: Path) -> None:
     library = build / "sandbox" / "lib" / "libsdp4bit.so"
     if not library.exists():
         raise Problem(f"no {library}: build it (scripts/train.sh does), or name the build folder by --build")
@@ -116,12 +127,12 @@ def carry_out(study: Study, place: runs.Place, jobs: int) -> list[runs.Result]:
             raise
 
 
-def write_results(out: Path, summary: Summary, record: dict[str, Any]) -> None:
+def files_of(summary: Summary, record: dict[str, Any]) -> dict[str, str]:
+    """What a study leaves behind, by name."""
     import curves
     import page
 
-    out.mkdir(parents=True, exist_ok=True)
-    files = {
+    return {
         "results.json": json.dumps(record, separators=(",", ":")) + "\n",
         "curves.csv": as_csv(summary),
         "summary.md": as_markdown(summary, of_study(summary)),
@@ -129,8 +140,6 @@ def write_results(out: Path, summary: Summary, record: dict[str, Any]) -> None:
         "gaps.svg": curves.gaps(summary),
         "page.html": page.make_page(summary, record["command"], record["machine"]),
     }
-    for name, text in files.items():
-        (out / name).write_text(text)
 
 
 def main() -> int:
@@ -138,25 +147,30 @@ def main() -> int:
     if arguments.source is not None:
         try:
             record = json.loads(arguments.source.read_text())
-            results = record["results"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Problem(f"--from {arguments.source}: not a results.json of this program ({error})") from None
+            summary = summarize(record["results"])
+            check_module("matplotlib")
+            files = files_of(summary, record)
+        except OSError as error:
+            raise Problem(f"--from {arguments.source}: {error.strerror}") from None
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise Problem(f"--from {arguments.source}: not a results.json of this program ({error!r})") from None
         out = arguments.out or arguments.source.parent
     else:
         study = study_of(arguments)
-        check_tools(arguments.build)
+        check_module("torch")
+        check_module("matplotlib")
+        check_library(arguments.build)
         out = arguments.out or runs.SOURCE / "build" / "training" / study.name
         place = runs.Place(arguments.build.resolve(), out.resolve(), arguments.timeout)
         if arguments.fresh:
             runs.forget(place)
         results = carry_out(study, place, arguments.jobs)
-        record = {
-            "command": command_line(sys.argv[1:]),
-            "machine": machine(),
-            "results": results,
-        }
-    summary = summarize(results)
-    write_results(out, summary, record)
+        record = {"command": command_line(sys.argv[1:]), "machine": machine(), "results": results}
+        summary = summarize(results)
+        files = files_of(summary, record)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (out / name).write_text(text)
     print("\n" + as_text(summary))
     print("\n".join(of_study(summary)))
     print(f"\nThe page, with curves: {out / 'page.html'} (beside it: curves.csv, summary.md, results.json)")
@@ -176,7 +190,10 @@ if __name__ == "__main__":
         sys.exit(main())
     except Problem as problem:
         print(f"cannot go on: {problem}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(2)
+    except OSError as error:
+        print(f"cannot go on: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from here", file=sys.stderr)
         sys.exit(130)

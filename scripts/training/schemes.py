@@ -75,4 +75,5 @@ DEMO = Study("demo", (PLAIN, "sdp4bit"), (1,), 80, 20)
 
 
 def by_name(name: str) -> Scheme:
-    return next(scheme for scheme in SCHEMES if scheme.name == name)
+    """A name that is none is a LookupError."""
+    return {scheme.name: scheme for scheme in SCHEMES}[name]

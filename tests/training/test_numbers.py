@@ -179,12 +179,35 @@ class Command(unittest.TestCase):
             (("--schemes", "plain,sdp5bit"), "sdp5bit"),
             (("--seeds", "one"), "'one'"),
             (("--steps", "3"), "at least 20"),
+            (("--steps", "abc"), "'abc'"),
+            (("--stepps", "30"), "--stepps"),
             (("--from", "/nowhere/results.json"), "/nowhere/results.json"),
         ):
-            said = self.said(*words)
-            self.assertEqual(said.returncode, 1, words)
-            self.assertEqual(len(said.stderr.splitlines()), 1, said.stderr)
-            self.assertIn(expected, said.stderr)
+            self.check(self.said(*words), expected)
+
+    def check(self, said: subprocess.CompletedProcess[str], expected: str) -> None:
+        self.assertEqual(said.returncode, 2, said.stderr)
+        self.assertEqual(len(said.stderr.splitlines()), 1, said.stderr)
+        self.assertTrue(said.stderr.startswith("cannot go on: "), said.stderr)
+        self.assertIn(expected, said.stderr)
+
+    def test_answers_a_file_that_is_none_of_its_own_with_one_line(self) -> None:
+        for text in ("[]", "3", "{", '{"results": 3}', '[{"scheme": "x"}]', '{"results": [{"scheme": "x"}]}',
+                     '{"results": [{"scheme": "plain", "seed": 1}]}',
+                     '{"results": [{"scheme": "plain", "seed": 1, "curve": []}]}'):  # fmt: skip
+            with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                file.write(text)
+                file.flush()
+                self.check(self.said("--from", file.name), "not a results.json of this program")
+
+    def test_says_what_is_missing_also_where_it_only_draws(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            said = subprocess.run(
+                [sys.executable, "-S", "-I", str(SOURCE / "scripts" / "training"),
+                 "--from", str(SOURCE / "docs" / "training" / "results.json"), "--out", folder],
+                capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+            self.check(said, "apt-get install python3-matplotlib")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ import unittest
 from html.parser import HTMLParser
 from pathlib import Path
 
+import matplotlib
 from study_results import SOURCE, WHOLE, study
 
+import curves  # noqa: E402
 import tables  # noqa: E402
 from sentences import of_study  # noqa: E402
 from summary import summarize  # noqa: E402
@@ -88,6 +90,14 @@ class Page(unittest.TestCase):
             self.assertTrue(self.files[name].rstrip().endswith("</svg>"), name)
             self.assertIsNone(re.search(r"\bnan\b", self.files[name].lower()), name)
 
+    def test_a_folder_that_cannot_be_made_is_one_line_and_an_error(self) -> None:
+        said = subprocess.run(
+            [sys.executable, str(SOURCE / "scripts" / "training"), "--from", f"{self.folder.name}/results.json", "--out", "/proc/x"],
+            capture_output=True, text=True, timeout=100,
+        )  # fmt: skip
+        self.assertEqual(said.returncode, 2)
+        self.assertRegex(said.stderr, r"\Acannot go on: /proc/x: .*\n\Z")
+
     def test_the_same_numbers_give_the_same_files(self) -> None:
         again = Path(self.folder.name) / "again"
         subprocess.run(
@@ -96,6 +106,15 @@ class Page(unittest.TestCase):
         )  # fmt: skip
         for name in ("page.html", "losses.svg", "gaps.svg", "summary.md", "curves.csv"):
             self.assertEqual((again / name).read_text(), self.files[name], name)
+
+    def test_the_curves_of_the_documents_are_those_of_the_study_beside_them(self) -> None:
+        kept = SOURCE / "docs" / "training"
+        drawn_by = re.search(r"Matplotlib v([0-9.]+),", (kept / "gaps.svg").read_text()).group(1)
+        if matplotlib.__version__ != drawn_by:
+            self.skipTest(f"matplotlib {matplotlib.__version__} draws otherwise than {drawn_by}, which drew docs/training/*.svg")
+        summary = summarize(json.loads((kept / "results.json").read_text())["results"])
+        for name, curve in (("losses.svg", curves.losses(summary)), ("gaps.svg", curves.gaps(summary))):
+            self.assertEqual((kept / name).read_text(), curve, f"draw docs/training/{name} anew by --from")
 
 
 if __name__ == "__main__":

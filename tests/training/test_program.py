@@ -89,6 +89,13 @@ class Program(unittest.TestCase):
         self.assertEqual(len(said.stderr.splitlines()), 1)
         self.assertIn("/nowhere", said.stderr)
 
+    def test_numbers_that_are_none_are_one_line_and_an_error(self) -> None:
+        for words in (("--nodes", "0"), ("--ranks-per-node", "two")):
+            said = subprocess.run([sys.executable, str(EXAMPLE / "ranks.py"), *words], capture_output=True, text=True, timeout=30)
+            self.assertEqual(said.returncode, 2)
+            self.assertEqual(len(said.stderr.splitlines()), 1, said.stderr)
+            self.assertIn(words[0], said.stderr)
+
     def test_without_torch_it_says_so_in_one_line(self) -> None:
         said = subprocess.run(
             [sys.executable, "-S", "-E", "-I", str(EXAMPLE / "train.py")], capture_output=True, text=True, timeout=30,
