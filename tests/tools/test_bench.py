@@ -5,17 +5,19 @@ import io
 import json
 import os
 import pathlib
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
 import support
 
 sys.path.insert(0, str(pathlib.Path(support.TOOL).resolve().parent))
-from sdp4bit_tool import bench_programs, bench_results  # noqa: E402
+from sdp4bit_tool import bench_programs, bench_results, process_group  # noqa: E402
 from sdp4bit_tool.bench_output import engaged_version, parse_output  # noqa: E402
 from sdp4bit_tool.bench_programs import Programs, Run, Sweep, environment_of, make_runs  # noqa: E402
 
@@ -257,6 +259,61 @@ class Command(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(len((self.folder / "calls").read_text().splitlines()), 4)
         self.assertEqual(len((self.folder / "bench.csv").read_text().splitlines()), 5)
+        self.assertIn("Measured on 2 nodes", result.stdout)
+
+    def test_one_machine_is_no_network(self):
+        program = self.program("collectives", f"echo '{WORKS}'; echo '{COLLECTIVES_LINE}'")
+        words = ("--program", program, "--repeats", "1", "--collectives", "reduce_scatter", "-o")
+        path = self.folder / "bench.json"
+        result = self.bench(*words, str(path))
+        label = "Measured on one machine that plays 2 nodes: no network between them."
+        self.assertIn(label, result.stdout)
+        self.assertEqual(json.loads(path.read_text())["label"], label)
+        self.assertTrue(bench_results.read_results(str(path)).one_machine)
+        page = support.in_this_process("report", str(path), "-o", str(self.folder / "page.html"))
+        self.assertIn("no network between", page.stdout)
+        self.assertIn(label, (self.folder / "page.html").read_text())
+        self.assertIn(",one machine,", bench_results.to_csv(bench_results.read_results(str(path))))
+        self.assertIn("Measured on 1 node with 8 GPUs each.", self.bench(*words, str(path), "--nodes", "1").stdout)
+
+    def ranks_of(self, script):
+        """A program that starts a rank of its own, which writes its number."""
+        return self.program("collectives", f"({script}; exec sleep 99) & echo $! > {self.folder}/rank; wait")
+
+    def assert_ended(self):
+        rank = int((self.folder / "rank").read_text())
+        for _ in range(200):
+            try:
+                os.kill(rank, 0)
+            except ProcessLookupError:
+                return
+            if pathlib.Path(f"/proc/{rank}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return  # nobody here takes orphans in
+            time.sleep(0.05)
+        os.kill(rank, signal.SIGKILL)
+        self.fail("the rank was left behind")
+
+    def test_no_rank_outlives_the_timeout(self):
+        for script in ("true", "trap '' TERM"):
+            with self.subTest(script), mock.patch.object(process_group, "GRACE", 1.0):
+                program = self.ranks_of(script)
+                self.refuse("--program", program, "--timeout", "1", parts=("did not end", "SDP4BIT_LOG=info"), code=1)
+                self.assert_ended()
+
+    def test_no_rank_outlives_the_command(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number):
+                (self.folder / "rank").unlink(missing_ok=True)
+                words = [sys.executable, support.TOOL, "bench", "--library", str(self.library), "--program", self.ranks_of("true")]
+                with subprocess.Popen(words, env=support.clean_environment(), stderr=subprocess.DEVNULL,
+                                      preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
+                    until = time.monotonic() + 20
+                    while not (self.folder / "rank").exists() and time.monotonic() < until:
+                        time.sleep(0.05)
+                    time.sleep(0.2)
+                    process.send_signal(number)
+                    self.assertEqual(process.wait(30), 128 + number)
+                self.assert_ended()
 
     def test_a_run_that_fails_says_its_last_line_and_itself(self):
         program = self.program("collectives", "echo 'NCCL error: unhandled system error' >&2; exit 3")

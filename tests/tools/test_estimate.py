@@ -144,6 +144,14 @@ class Command(unittest.TestCase):
         ):
             self.assertIn(part, result.stdout)
 
+    def test_the_verdict_does_not_contradict_itself(self):
+        for milliseconds in ("900", "3000", "30000", "3000000"):
+            with self.subTest(milliseconds):
+                said = support.in_this_process("estimate", *JOB, "--step-ms", milliseconds).stdout.splitlines()[0]
+                self.assertNotIn("no faster", said)
+                self.assertIn("faster by under 0.5 %" if float(milliseconds) >= 30000 else "times as fast", said)
+                self.assertIn("it is slower at no network speed" if "none" in said else "is faster below", said)
+
     def test_json_agrees_with_itself(self):
         found = json.loads(
             support.in_this_process("estimate", *JOB, "--nics", "2", "--step-ms", "1500", "--json").stdout
@@ -198,6 +206,8 @@ class Command(unittest.TestCase):
         self.assertGreater(found["bench_reduce_scatter_speedup"]["model"], 1.5)
         path.write_text(json.dumps({**content, "emulated": True}))
         self.refuse(*words, parts=("emulated cluster", "measure on the cluster itself"))
+        path.write_text(json.dumps({**content, "one_machine": True}))
+        self.refuse(*words, parts=("one machine that plays 2 nodes", "nothing crossed a network", "--launch"))
         path.write_text("{")
         self.refuse(*words, parts=("bench.json", "ends in the middle"))
         path.unlink()

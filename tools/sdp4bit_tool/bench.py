@@ -36,6 +36,7 @@ from .bench_programs import (
 from .bench_results import COLLECTIVES, Pair, Results, pairs, write_results
 from .errors import UserError
 from .library import add_library_argument, find_library
+from .process_group import run_group
 from .units import show_bytes, show_size
 
 TYPES = ("bfloat16", "half", "float")
@@ -265,36 +266,27 @@ def measure(runs: Sequence[Run], commands: Sequence[List[str]], results: Results
     for number, (run, words) in enumerate(zip(runs, commands)):
         print(f"[{number + 1}/{len(runs)}] {run.name}", file=sys.stderr, flush=True)
         try:
-            done = subprocess.run(
-                words,
-                env=environment_of(run, dict(os.environ)),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=timeout,
-                check=False,
-            )
+            exit_code, said = run_group(words, environment_of(run, dict(os.environ)), timeout)
         except FileNotFoundError:
             raise UserError(f"{words[0]} was not found: install it, or take another --launch") from None
         except OSError as error:
             raise UserError(f"{words[0]} cannot be run: {error.strerror}") from None
         except subprocess.TimeoutExpired:
             raise UserError(
-                f"{run.name} did not end within {timeout:g} s: a rank hangs or is slow; --timeout gives it more",
+                f"{run.name} did not end within {timeout:g} s: a rank hangs or is slow: SDP4BIT_LOG=info shows"
+                " where, --timeout SECONDS gives it more",
                 code=1,
             ) from None
-        rows = parse_output(done.stdout, run.variant, run.repeat, run.collective)
-        if done.returncode != 0 or not rows:
+        rows = parse_output(said, run.variant, run.repeat, run.collective)
+        if exit_code != 0 or not rows:
             raise UserError(
-                f"{run.name} failed (exit code {done.returncode}): {_end_of(done.stdout)}. Its line:"
+                f"{run.name} failed (exit code {exit_code}): {_end_of(said)}. Its line:"
                 f" {shell_line(words)}",
                 code=1,
             )
         results.add(rows)
         if run.variant == "sdp4bit":
-            version = engaged_version(done.stdout)
+            version = engaged_version(said)
             results.version = results.version or version or ""
             silent += [] if version else [run.name]
     _warn_if_native(silent)
@@ -365,7 +357,14 @@ def run(arguments: argparse.Namespace) -> int:
             print_lines(sweep, programs, arguments.printed, arguments.shared)
             return 0
         runs = make_runs(sweep, programs)
-        results = Results(arguments.emulated, sweep.nodes, sweep.gpus, programs.kind, started=int(time.time()))
+        results = Results(
+            arguments.emulated,
+            sweep.nodes,
+            sweep.gpus,
+            programs.kind,
+            started=int(time.time()),
+            one_machine=not (arguments.launch or arguments.emulated),
+        )
         measure(runs, _commands(arguments, sweep, programs, runs), results, arguments.timeout)
     print("\n".join(table(results)))
     if arguments.output:

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .errors import UserError
 from .stats_files import BadFile, load_json
+from .units import plural
 
 FORMAT = 1
 KEY = "sdp4bit_bench"
@@ -49,11 +50,17 @@ class Results:
     version: str = ""  # of the library
     started: int = 0
     rows: List[Row] = field(default_factory=list)
+    one_machine: bool = False  # its ranks ran where the command did: nodes were only told apart
 
     def add(self, rows: List[Row]) -> None:
         """Only the emulated cluster's NCCL counts the bytes of a call: who has them was not measured on GPUs."""
         self.rows += rows
         self.emulated = self.emulated or any(row.bytes_between_nodes is not None for row in rows)
+
+    @property
+    def has_no_network(self) -> bool:
+        """Whether nothing stood between the nodes."""
+        return self.one_machine and self.nodes > 1
 
     @property
     def bytes_where(self) -> str:
@@ -70,7 +77,9 @@ class Results:
                 f"Emulated: {self.nodes} x {self.gpus} GPUs played by a CPU. Byte counts and errors are real, "
                 "times are not."
             )
-        return f"Measured on {self.nodes} nodes with {self.gpus} GPUs each."
+        if self.has_no_network:
+            return f"Measured on one machine that plays {self.nodes} nodes: no network between them."
+        return f"Measured on {plural(self.nodes, 'node')} with {plural(self.gpus, 'GPU')} each."
 
 
 @dataclass
@@ -205,6 +214,7 @@ def parse_results(data: Any) -> Results:
         str(data.get("version", "")),
         int(data.get("started") or 0),
         [_row(f"rows[{i}]", row) for i, row in enumerate(rows)],
+        data.get("one_machine") is True,
     )
 
 
@@ -220,6 +230,7 @@ def to_json(results: Results) -> str:
     head = {
         KEY: FORMAT,
         "emulated": results.emulated,
+        "one_machine": results.one_machine,
         "label": results.label,
         "nodes": results.nodes,
         "gpus": results.gpus,
@@ -242,7 +253,7 @@ def to_csv(results: Results) -> str:
             [
                 results.nodes,
                 results.gpus,
-                "emulated" if results.emulated else "measured",
+                "emulated" if results.emulated else "one machine" if results.has_no_network else "measured",
                 *("" if values[name] is None else values[name] for name in names),
             ]
         )

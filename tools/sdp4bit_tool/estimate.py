@@ -126,6 +126,11 @@ def measured_network(results: Results, path: str) -> float:
         raise UserError(
             f"{path} was measured on one node: nothing crossed the network; give --nic-gbit, or measure on two nodes"
         )
+    if results.one_machine:
+        raise UserError(
+            f"{path} was measured on one machine that plays {results.nodes} nodes: nothing crossed a network; give"
+            " --nic-gbit, or measure with --launch or --print on the nodes"
+        )
     rows = [row for row in results.rows if row.variant == "native" and row.collective == "reduce_scatter"] or [
         row for row in results.rows if row.variant == "native"
     ]

@@ -30,7 +30,7 @@ def verdict(prediction: Prediction) -> str:
     faster = (
         f"{change:.2f} times as fast"
         if change >= 1.005
-        else "no faster" if change >= 0.995 else f"slower ({change:.2f} times as fast)"
+        else f"slower ({change:.2f} times as fast)" if change < 0.995 else f"{'faster' if change >= 1 else 'slower'} by under 0.5 %"
     )
     sentence = (
         f"Predicted: a step takes {show_seconds(ours.total)} with sdp4bit instead of {show_seconds(native.total)},"
@@ -43,7 +43,7 @@ def verdict(prediction: Prediction) -> str:
             f"{sentence} Break-even: sdp4bit is faster below {gbit(prediction.break_even)} that a node really"
             " reaches."
         )
-    return f"{sentence} Break-even: none, it is {'faster' if change >= 1 else 'not faster'} at every network speed."
+    return f"{sentence} Break-even: none, it is {'slower' if change >= 1 else 'faster'} at no network speed."
 
 
 def rows(prediction: Prediction) -> List[Tuple[str, str, str]]:
