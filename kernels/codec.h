@@ -46,9 +46,11 @@ SDP4BIT_HOST_DEVICE std::uint32_t magnitude_bits(float value) {
   return bits_of(value) & 0x7fffffffu;
 }
 
-/// Smallest bfloat16 not below a positive finite number, as float: a largest magnitude must not clip.
+/// Smallest bfloat16 not below a positive finite number, as float: a largest magnitude must not clip. Above
+/// the largest bfloat16 it is that: Inf is no scale.
 SDP4BIT_HOST_DEVICE float round_up_to_bfloat16(float value) {
-  return float_from_bits((bits_of(value) + 0xffffu) & 0xffff0000u);
+  const std::uint32_t rounded = (bits_of(value) + 0xffffu) & 0xffff0000u;
+  return float_from_bits(rounded < 0x7f800000u ? rounded : 0x7f7f0000u);
 }
 
 /// Largest magnitude of a group over its scale.

@@ -17,6 +17,7 @@
 
 #include "kernels/codec.h"
 #include "kernels/host_device.h"
+#include "kernels/index.h"
 #include "kernels/random.h"
 #include "kernels/wire_format.h"
 
@@ -90,7 +91,7 @@ struct StochasticCoding {
     return static_cast<std::uint32_t>((fixed + static_cast<int>(noise16)) >> 16);
   }
   SDP4BIT_HOST_DEVICE static float decoded(std::uint32_t offset_code, float scale, std::uint32_t) {
-    return code_as_float<Bits>(offset_code) * scale;
+    return NearestCoding<Bits>::decoded(offset_code, scale, 0);
   }
 };
 
@@ -197,6 +198,8 @@ SDP4BIT_HOST_DEVICE void add_decoded_block(float (&sum)[kBlock],
 /// The codings that a kernel knows. with() calls visit.operator()<Policy>() for the one that is meant.
 template <template <unsigned> typename... Policies>
 struct CodingList {
+  static constexpr bool has(Coding coding) { return ((coding == Policies<4>::kCoding) || ...); }
+
   template <unsigned Bits, typename Visit>
   SDP4BIT_HOST_DEVICE static void with(Coding coding, Visit&& visit) {
     const auto visits = [&]<typename Policy>() {
@@ -213,5 +216,13 @@ struct CodingList {
 };
 using GradientCodings = CodingList<NearestCoding, StochasticCoding, DitheredCoding>;
 using WeightCodings = CodingList<NearestCoding, StochasticCoding, CompandedCoding>;
+
+/// What the kernels of gradients and of weights can be asked for.
+constexpr bool gradient_codec_is_valid(const Codec& codec) {
+  return codec_is_valid(codec) && GradientCodings::has(codec.coding);
+}
+constexpr bool weight_codec_is_valid(const Codec& codec) {
+  return codec_is_valid(codec) && WeightCodings::has(codec.coding);
+}
 
 }  // namespace sdp4bit

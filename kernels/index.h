@@ -43,14 +43,6 @@ constexpr bool codec_is_valid(const Codec& codec) {
          codec.group_size <= kLargestGroup && (codec.group_size & (codec.group_size - 1)) == 0;
 }
 
-/// What the kernels of gradients and of weights can be asked for.
-constexpr bool gradient_codec_is_valid(const Codec& codec) {
-  return codec_is_valid(codec) && codec.coding != Coding::companded;
-}
-constexpr bool weight_codec_is_valid(const Codec& codec) {
-  return codec_is_valid(codec) && codec.coding != Coding::dithered;
-}
-
 /// Where the parts of a segment lie in its message; made once on the host.
 struct SegmentLayout {
   std::size_t segment_bytes = 0;

@@ -47,10 +47,19 @@ class CallPool {
 Codec direct_codec() {
   Codec codec = config().weight_codec();
   codec.bits = config().weight_direct;
-  // Four bits are there to be compared with differences of four bits: nothing else may differ.
+  // Four bits are there to be compared with differences of four bits: the groups are theirs.
   if (codec.bits != 4) codec.group_size = kDirectGroup;
   codec.coding = Coding::nearest;  // nothing is offered again
   return codec;
+}
+
+void warn_workspace_too_small(std::size_t count) {
+  static Once once;
+  if (!once.first()) return;
+  log_warn(
+      "SDP4BIT_WORKSPACE of %llu bytes is too small for AllGathers of %zu elements per rank: they stay "
+      "with NCCL; set a larger one on all ranks (said once)",
+      static_cast<unsigned long long>(config().workspace), count);
 }
 
 }  // namespace
@@ -101,23 +110,16 @@ bool WeightState::Impl::takes_class(std::size_t count, ElementType type) const {
                     record_layout(count, options.weight_group, comm.ranks).bytes <= options.workspace &&
                     (!options.weight_vote ||
                      VotedCall::vote_bytes(count, options.weight_group, comm.ranks) <= options.workspace);
-  if (!fits) {
-    static Once once;
-    if (once.first()) {
-      log_warn(
-          "SDP4BIT_WORKSPACE of %llu bytes is too small for AllGathers of %zu elements per rank: they stay "
-          "with NCCL; set a larger one on all ranks (said once)",
-          static_cast<unsigned long long>(options.workspace), count);
-    }
-  }
+  if (!fits) warn_workspace_too_small(count);
   return fits;
 }
 
 GatherKind WeightState::Impl::without_ledger(std::size_t count, ElementType type) const {
-  const bool direct = direct_tables.path != WeightPath::none && type != ElementType::float32 &&
-                      weight_chunk_length(count, type, direct_tables.path, direct_codec(), comm.topology,
-                                          config().workspace) != 0;
-  return direct ? GatherKind::difference : GatherKind::native;
+  if (direct_tables.path == WeightPath::none || type == ElementType::float32) return GatherKind::native;
+  const bool fits = weight_chunk_length(count, type, direct_tables.path, direct_codec(), comm.topology,
+                                        config().workspace) != 0;
+  if (!fits) warn_workspace_too_small(count);
+  return fits ? GatherKind::difference : GatherKind::native;
 }
 
 /// The last group's calls have run.

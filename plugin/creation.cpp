@@ -74,6 +74,7 @@ ncclResult_t create_all(ncclComm_t* comms, int count, const int* devices) {
 ncclResult_t finalize(ncclComm_t comm) {
   const ncclResult_t result = pass(real_nccl().comm_finalize, comm);
   if (!refused(result)) {
+    // From here on NCCL refuses every call, and must get them unrecorded to say so.
     if (const auto state = known_comm(comm)) state->finalized.store(true);
   }
   return result;

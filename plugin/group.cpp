@@ -25,20 +25,24 @@ std::uint64_t next_epoch() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-bool is_capturing(cudaStream_t stream) {
+/// `engaged`: the ranks have agreed, and this one may not go another way alone.
+bool is_capturing(cudaStream_t stream, bool engaged) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const ProgramsLastError last_error;
   // The legacy stream answers with an error while another stream captures; NCCL will get the same one.
   const cudaError_t error = cudaStreamIsCapturing(stream, &status);
   if (error != cudaSuccess) {
     last_error.forget_ours();
+    if (engaged && error != cudaErrorStreamCaptureImplicit) check(error);
     static Once once;
     if (error != cudaErrorStreamCaptureImplicit && once.first()) {
       // The program's own CUDA may well work: it is another copy, perhaps for older drivers.
       log_warn(
-          "CUDA does not work for sdp4bit in this process (%s): such calls stay with NCCL, as if they were "
+          "CUDA does not work for sdp4bit in this process (%s): its calls go to NCCL as if they were "
           "captured; "
-          "sdp4bit doctor compares the driver with what the library was built for (said once)",
+          "where only some ranks say this the others wait for them, so preload sdp4bit on none; sdp4bit "
+          "doctor "
+          "compares the driver with what the library was built for (said once)",
           cudaGetErrorName(error));
     }
     return true;
@@ -182,7 +186,7 @@ ncclResult_t Group::reduce_scatter(const void* send, void* receive, std::size_t 
                     .op = op_kind(op, type, user)};
     if (const auto reason = lasting_reason_on(*comm, facts))
       return pass_lasting(*comm, facts, *reason, pass_on);
-    facts.capturing = is_capturing(stream);
+    facts.capturing = is_capturing(stream, comm->agreement == Agreement::on);
     Recorded call;
     call.collective = Collective::reduce_scatter;
     call.reduce_scatter = {send, receive, count, type, op, facts.op, user ? *user : PreMulSum{}, stream};
@@ -219,7 +223,7 @@ ncclResult_t Group::all_gather(const void* send, void* receive, std::size_t coun
     CallFacts facts{.collective = Collective::all_gather, .count = count, .type = type};
     if (const auto reason = lasting_reason_on(*comm, facts))
       return pass_lasting(*comm, facts, *reason, pass_on);
-    facts.capturing = is_capturing(stream);
+    facts.capturing = is_capturing(stream, comm->agreement == Agreement::on);
     Recorded call;
     call.collective = Collective::all_gather;
     call.all_gather = {send, receive, count, type, stream};

@@ -54,7 +54,7 @@ unsigned count_wrong(int rounds) {
   unsigned wrong = 0;
   for (int round = 0; round < rounds; ++round) {
     float value[kBlock];
-    fill(value, generator, -149 + round % 275);
+    fill(value, generator, -149 + round % 276);
     const ScaleType type = round % 3 == 0 ? ScaleType::bfloat16 : ScaleType::float32;
     const float scale = scale_of(value, coding, Bits, type);
     if (!has_codes(scale)) continue;

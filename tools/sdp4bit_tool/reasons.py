@@ -29,6 +29,7 @@ _KNOWN: Dict[str, Reason] = {
     "too_small": Reason(
         "below SDP4BIT_MIN_BYTES", "Lower it if such calls are many; small ones cost more than they save."
     ),
+    "too_large": Reason("a count that fits no memory", "NCCL refuses it: look at the call."),
     "before_start_call": Reason("before SDP4BIT_START_CALL", "It was asked for."),
     "padded_gradients": Reason("a framework pads with garbage", "See SDP4BIT_RS_PADDED."),
     "unhealthy_gradients": Reason(
