@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import statistics_data as data
 import support
@@ -152,7 +153,40 @@ class Report(unittest.TestCase):
             self.assertIn(part, text)
         self.assertIn("Missing: 1, 2, 3", text)
 
+    def test_numbers_and_nesting_that_nothing_can_hold_are_named(self):
+        good, huge = data.process(0), 10**400
+
+        def sampled(**fields):
+            return {**good, "sampled_error": {"weight_difference": fields}}
+
+        row = dict.fromkeys(("time_us", "algbw", "busbw", "bytes", "repeat"), 1)
+        row.update(collective="all_gather", type="half", redop="sum", variant="native")
+        bench = {"sdp4bit_bench": 1, "nodes": 2, "gpus": 2, "rows": [{**row, "time_us": huge}]}
+        cases = (
+            (f'{{"schema": 1, "process": {"9" * 5000}}}', "it holds a number that is too long" if hasattr(sys, "set_int_max_str_digits") else "process is 9999"),
+            (sampled(last=huge), "sampled_error.weight_difference.last is 1000"),
+            (sampled(course=[1.5, huge]), "sampled_error.weight_difference.course is 1000"),
+            ({**good, "process": huge}, "process is 1000"),
+            ("[" * 100000, "nested too deeply"),
+            (f'{{"schema": {"[" * 900}{"]" * 900}}}', "schema is [[["),
+            ("\0" * 99, "it is no JSON"),
+            (json.dumps(good) + "\0" * 99, "it is no JSON"),
+            (bench, "rows[0].time_us is 1000"),
+            ({**bench, "rows": [], "nodes": huge}, "nodes is 1000"),
+        )
+        result, text, _ = self.report(good, *[content for content, _ in cases])
+        for number, (_, part) in enumerate(cases, 1):
+            self.assertIn(f"rank{number}.json: {part}", result.stderr.replace("it is no JSON of ours: it is ", ""))
+        pathlib.Path(self.folder, "latin.json").write_bytes(b'{"schema": 1, "host": "\xe9"}')
+        pathlib.Path(self.folder, "endless.json").symlink_to("/dev/zero")
+        with mock.patch.object(stats_files, "LARGEST_FILE", 1 << 20):
+            for name, part in (("latin.json", "it is no text"), ("endless.json", "it is larger than 1 MiB")):
+                with self.assertRaisesRegex(stats_files.BadFile, part):
+                    stats_files.load_json(str(pathlib.Path(self.folder, name)))
+
     def test_only_broken_files_are_one_line(self):
+        data.write(self.folder, ["{\n"])
+        self.refuse(self.folder, parts=("rank0.json cannot be used: it ends in the middle (line 2)",))
         data.write(self.folder, ["{", "[]"])
         self.refuse(self.folder, parts=("none of 2 files can be used", "rank0.json: it ends in the middle"))
 

@@ -58,7 +58,14 @@ class Refusals(unittest.TestCase):
         self.assert_refused(run("--seed"), "--seed", "expected one argument")
 
     def test_a_folder_that_cannot_take_files(self):
-        self.assert_refused(run("--stats", "/no/such/folder/%r.json", "--", "true"), "--stats", "/no/such/folder")
+        for name in ("stats", "metrics"):
+            for path in ("/no/such/folder/%r.json", "/no/such/folder/%h/%r.json"):
+                self.assert_refused(run(f"--{name}", path, "--", "true"), f"--{name} {path}", "no folder /no/such/folder")
+                variables = {f"SDP4BIT_{name.upper()}": path}
+                self.assert_refused(run("--", "true", variables=variables), "environment", "no folder /no/such/folder")
+        given = run("--stats", f"{tempfile.gettempdir()}/%p.json", "-q", "--", "true",
+                    variables={"SDP4BIT_STATS": "/no/such/folder/%r.json"})
+        self.assertEqual(given.returncode, 0, given)
 
     def test_the_emulated_clusters_programs_need_its_library(self):
         self.assert_refused(sdp4bit("run", "--library", GPU_LIBRARY, "--", PROGRAM), "uses the emulated CUDA",
@@ -147,12 +154,13 @@ class AsIfAlone(unittest.TestCase):
             self.assertEqual(process.wait(20), 0)
 
     def test_the_terminals_interrupt_comes_once(self):
-        script = "n=0; trap 'n=$((n+1))' INT; echo ready; for i in $(seq 20); do sleep 0.05; done; echo count=$n"
+        script = ("n=0; trap 'n=$((n+1))' INT; echo ready; for i in $(seq 400); do [ $n = 0 ] || break; sleep 0.05; done; "
+                  "sleep 0.5; echo count=$n")  # a second one would come in the half second
         child, terminal = pty.fork()
         if child == 0:
             os.execve(sys.executable, [sys.executable, support.TOOL, "run", "--library", LIBRARY, "-q", "--", "bash", "-c", script],
                       support.clean_environment())
-        shown, interrupted, until = b"", False, time.monotonic() + 30
+        shown, interrupted, until = b"", False, time.monotonic() + 60
         while time.monotonic() < until:
             try:
                 shown += os.read(terminal, 1024)
@@ -199,7 +207,15 @@ class Summary(unittest.TestCase):
         self.assertEqual(result.returncode, 0)
         self.assertIn("no process of this command reached the library", result.stderr)
         self.assertIn("sdp4bit doctor -- true", result.stderr)
-        self.assertIn("the command ended with 3, and no process of it had reached", run("--", "sh", "-c", "exit 3").stderr)
+        failed = run("--", "sh", "-c", "exit 3").stderr
+        self.assertIn("sdp4bit: the command ended with 3 before any process of it reached the library here", failed)
+        self.assertIn("`sdp4bit doctor -- sh -c 'exit 3'` tells why", failed)
+
+    def test_where_nothing_was_written_its_folder_is_named_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for code, then in ((0, "no process of this command reached"), (3, "the command ended with 3 before")):
+                said = run("--stats", f"{folder}/%h/%r.json", "--", "sh", "-c", f"exit {code}").stderr
+                self.assertIn(f"no statistics were written to {folder}/%h/%r.json: its folder may be missing, or {then}", said)
 
     def test_given_files_stay_old_ones_are_left_out_and_bad_ones_named(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Dict, List, Optional, Tuple
 
 from .errors import UserError
-from .stats_files import BadFile, load_json
+from .stats_files import BadFile, load_json, shown, to_real
 from .units import plural
 
 FORMAT = 1
@@ -176,11 +176,11 @@ def _row(where: str, data: Any) -> Row:
             good = (optional and value is None) or (
                 isinstance(value, (int, float))
                 and not isinstance(value, bool)
-                and math.isfinite(value)
+                and math.isfinite(to_real(value, f"{where}.{each.name}"))
                 and value >= 0
             )
         if not good:
-            raise BadFile(f"{where}.{each.name} is {json.dumps(value)[:40]}")
+            raise BadFile(f"{where}.{each.name} is {shown(value)}")
         values[each.name] = value
     row = Row(**values)
     if row.variant not in VARIANTS:
@@ -198,12 +198,12 @@ def parse_results(data: Any) -> Results:
         raise BadFile("it is no result of `sdp4bit bench`")
     if data[KEY] != FORMAT:
         raise BadFile(
-            f"it has format {json.dumps(data[KEY])[:20]} of `sdp4bit bench`, and this command knows {FORMAT}"
+            f"it has format {shown(data[KEY])} of `sdp4bit bench`, and this command knows {FORMAT}"
         )
     for name in ("nodes", "gpus"):
-        if not isinstance(data.get(name), int) or data[name] < 1:
-            raise BadFile(f"{name} is {json.dumps(data.get(name))[:40]}, not a whole number from 1")
-    rows = data.get("rows")
+        if not isinstance(data.get(name), int) or not 1 <= data[name] < 1 << 31:
+            raise BadFile(f"{name} is {shown(data.get(name))}, not a whole number from 1")
+    rows, started = data.get("rows"), data.get("started")
     if not isinstance(rows, list):
         raise BadFile("rows is no list")
     return Results(
@@ -212,7 +212,7 @@ def parse_results(data: Any) -> Results:
         data["gpus"],
         str(data.get("program", "")),
         str(data.get("version", "")),
-        int(data.get("started") or 0),
+        started if isinstance(started, int) else 0,
         [_row(f"rows[{i}]", row) for i, row in enumerate(rows)],
         data.get("one_machine") is True,
     )

@@ -47,6 +47,8 @@ def read(names: Sequence[str]) -> Tuple[List[Process], List[Tuple[str, Results]]
         except BadFile as error:
             bad.append((path, str(error)))
     if not processes and not benches:
+        if len(bad) == 1:
+            raise UserError(f"{bad[0][0]} cannot be used: {bad[0][1]}")
         shown = "; ".join(f"{path}: {reason}" for path, reason in bad[:3])
         more = f"; and {len(bad) - 3} more" if len(bad) > 3 else ""
         raise UserError(f"none of {plural(len(bad), 'file')} can be used: {shown}{more}")

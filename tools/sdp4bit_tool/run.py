@@ -70,6 +70,17 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
     return arguments
 
 
+def check_folder(said: str, name: str, pattern: str) -> None:
+    """Refuses files that could never be written: the folder is there at least as far as it is the same for all processes."""
+    folder = os.path.dirname(pattern.partition("%")[0])
+    if name not in FILES or not folder.startswith("/"):
+        return
+    if not os.path.isdir(folder):
+        raise UserError(f"{said}: there is no folder {folder}; make it first")
+    if "%" not in os.path.dirname(pattern) and not os.access(folder, os.W_OK):
+        raise UserError(f"{said}: the folder {folder} cannot be written to")
+
+
 def chosen_values(arguments: argparse.Namespace) -> Dict[str, str]:
     """The variables that our options set; refuses what the library would warn about, also in the environment."""
     library: Library = arguments.opened
@@ -81,11 +92,12 @@ def chosen_values(arguments: argparse.Namespace) -> Dict[str, str]:
             continue
         if not library.accepts(option.name, value):
             raise UserError(f'{option.flag} "{value}" is refused: accepted are {option.accepted}')
-        chosen[option.name] = os.path.abspath(value) if option.name in ("SDP4BIT_STATS", "SDP4BIT_METRICS") and value else value
-        folder = os.path.dirname(chosen[option.name])
-        if folder and folder.startswith("/") and option.flag in ("--stats", "--metrics") and "%" not in folder:
-            if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-                raise UserError(f"{option.flag} {value}: {folder} is no folder that can be written to; make it first")
+        chosen[option.name] = os.path.abspath(value) if option.name in FILES and value else value
+        check_folder(f"{option.flag} {value}", option.name, chosen[option.name])
+    for option in table:
+        if option.name not in chosen:
+            given = os.environ.get(option.name, "")
+            check_folder(f"in the environment: {option.name}={given}", option.name, given)
     for line in complaints(table):
         if not any(line.startswith(f"{name}=") for name in chosen):
             raise UserError(f"in the environment: {line}; correct or unset it")
@@ -131,21 +143,23 @@ def describe(arguments: argparse.Namespace, chosen: Dict[str, str], preload: str
     return lines + ([f"  warning: {wrapper.text}; {wrapper.advice}"] if wrapper else [])
 
 
-def nothing_came(command: Sequence[str], code: int) -> List[str]:
-    """What to say where no process wrote anything."""
+def nothing_came(command: Sequence[str], code: int, pattern: str) -> List[str]:
+    """What to say where no process wrote anything; `pattern` is empty where it was ours."""
+    start = f"no statistics were written to {pattern}: its folder may be missing, or " if pattern else ""
+    shown = shlex.join(command)[:200]
     if code != 0:
-        return [f"the command ended with {code}, and no process of it had reached the library on this machine: it ended "
-                "before its first communicator of NCCL, or NCCL is out of reach; `sdp4bit doctor` tells which"]
-    return ["no process of this command reached the library on this machine: it made no communicator of NCCL, or its NCCL "
+        return [f"{start}the command ended with {code} before any process of it reached the library here: look at its own "
+                f"error first; if it runs without sdp4bit, `sdp4bit doctor -- {shown}` tells why"]
+    return [f"{start}no process of this command reached the library on this machine: it made no communicator of NCCL, or its NCCL "
             "cannot be taken (opened by dlopen, static and hidden, or LD_PRELOAD was dropped)",
-            f"  sdp4bit doctor -- {shlex.join(command)[:200]}  tells which; a short command that only imports is enough"]
+            f"  sdp4bit doctor -- {shown}  tells which; a short command that only imports is enough"]
 
 
 def conclude(pattern: str, since: float, command: Sequence[str], code: int, is_own: bool) -> List[str]:
     """The summary."""
     found = read_files(pattern, since)
     if not found.processes:
-        return nothing_came(command, code) + [f"  warning: {path}: {why}" for path, why in found.bad[:3]]
+        return nothing_came(command, code, "" if is_own else pattern) + [f"  warning: {path}: {why}" for path, why in found.bad[:3]]
     lines = summarize(found)
     if not is_own:
         lines.append(f"  more: sdp4bit report {shlex.quote(os.path.dirname(pattern) or '.')}")

@@ -12,6 +12,8 @@ from .errors import UserError
 
 SCHEMA = 1
 FUNCTIONS = ("reduce_scatter", "all_gather")
+LARGEST = (1 << 64) - 1  # the library counts in 64 bits
+LARGEST_FILE = 256 << 20  # bytes; thousands of times what the library writes
 SAMPLE_KINDS = ("gradient_first_exchange", "gradient_between_nodes", "weight_difference")
 
 
@@ -114,6 +116,24 @@ def _printable(text: str) -> str:
     )
 
 
+def shown(value: Any) -> str:
+    """The beginning of any JSON, for a message."""
+    try:
+        return json.dumps(value)[:40]
+    except RecursionError:
+        return "nested too deeply"
+
+
+def to_real(value: Any, name: str) -> float:
+    """A JSON number as a float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BadFile(f"{name} is {shown(value)}, not a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise BadFile(f"{name} is {shown(value)}..., a number that is too large") from None
+
+
 class _Reader:
     """One JSON object, whose fields are asked for by type; a field that is not there has a default."""
 
@@ -128,21 +148,21 @@ class _Reader:
     def number(self, key: str, default: int = 0, least: int = 0) -> int:
         value = self.value.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise BadFile(f"{self._name(key)} is {json.dumps(value)[:40]}, not a whole number from {least}")
+            raise BadFile(f"{self._name(key)} is {shown(value)}, not a whole number from {least}")
+        if value > LARGEST:
+            raise BadFile(f"{self._name(key)} is {shown(value)}, a number that is too large")
         return value
 
     def real(self, key: str) -> float:
         value = self.value.get(key, 0.0)
         if value is None:  # how the library writes NaN
             return float("nan")
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise BadFile(f"{self._name(key)} is {json.dumps(value)[:40]}, not a number")
-        return float(value)
+        return to_real(value, self._name(key))
 
     def text(self, key: str) -> str:
         value = self.value.get(key, "")
         if not isinstance(value, str):
-            raise BadFile(f"{self._name(key)} is {json.dumps(value)[:40]}, not a text")
+            raise BadFile(f"{self._name(key)} is {shown(value)}, not a text")
         return _printable(value)
 
     def object(self, key: str) -> "_Reader":
@@ -180,7 +200,8 @@ def _samples(reader: _Reader) -> Dict[str, Samples]:
     found = {}
     for kind in SAMPLE_KINDS:
         each = kinds.object(kind)
-        course = [float(point) for point in each.list("course") if isinstance(point, (int, float))]
+        points = [point for point in each.list("course") if isinstance(point, (int, float))]
+        course = [to_real(point, f"{each.where}.course") for point in points]
         found[kind] = Samples(
             each.number("samples"),
             each.real("last"),
@@ -276,7 +297,11 @@ def find_files(names: Iterable[str]) -> List[str]:
 def load_json(path: str) -> Any:
     """A file's JSON, or BadFile with the reason."""
     try:
-        text = pathlib.Path(path).read_text(encoding="utf-8")
+        with open(path, "rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise BadFile(f"it is larger than {LARGEST_FILE >> 20} MiB, which no file of ours is")
+        text = content.decode("utf-8")
         if not text.strip():
             raise BadFile("it is empty")
         return json.loads(text)
@@ -291,5 +316,7 @@ def load_json(path: str) -> Any:
             if at_end
             else f"it is no JSON (line {error.lineno}: {error.msg})"
         ) from None
+    except ValueError:  # Python's own limit of digits
+        raise BadFile("it holds a number that is too long") from None
     except RecursionError:
         raise BadFile("it is no JSON of ours: it is nested too deeply") from None
