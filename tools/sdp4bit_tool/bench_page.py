@@ -45,7 +45,11 @@ def verdict(benches: Sequence[Tuple[str, Results]]) -> str:
     label = (
         " Byte counts are real, times are not: this was the emulated cluster."
         if any(r.emulated for _, r in benches)
-        else " There was no network between the nodes: this was one machine." if any(r.has_no_network for _, r in benches) else ""
+        else (
+            " There was no network between the nodes: this was one machine."
+            if any(r.has_no_network for _, r in benches)
+            else ""
+        )
     )
     return "With sdp4bit, " + "; ".join(parts) + "." + label
 

@@ -30,7 +30,11 @@ def verdict(prediction: Prediction) -> str:
     faster = (
         f"{change:.2f} times as fast"
         if change >= 1.005
-        else f"slower ({change:.2f} times as fast)" if change < 0.995 else f"{'faster' if change >= 1 else 'slower'} by under 0.5 %"
+        else (
+            f"{'faster' if change >= 1 else 'slower'} by under 0.5 %"
+            if change >= 0.995
+            else f"slower ({change:.2f} times as fast)"
+        )
     )
     sentence = (
         f"Predicted: a step takes {show_seconds(ours.total)} with sdp4bit instead of {show_seconds(native.total)},"
