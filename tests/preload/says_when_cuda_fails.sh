@@ -4,5 +4,5 @@
 # and the program has the emulated one.
 set -eu
 [[ ! -e /proc/driver/nvidia/version ]] || { echo "skipped: this machine has a driver"; exit 77; }
-output=$(LD_PRELOAD=$1 "$2" 2>&1) || { echo "ended with $?: $output"; exit 1; }
+output=$(LD_PRELOAD=$1 "$2" 2 2>&1) || { echo "ended with $?: $output"; exit 1; }
 [[ $(grep -c '^sdp4bit warn.*: CUDA does not work for sdp4bit in this process (cudaError' <<<"$output") = 1 ]] || { echo "$output"; exit 1; }

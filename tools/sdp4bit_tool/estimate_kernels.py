@@ -57,7 +57,7 @@ def gradient_kernels(elements: float, element_bytes: float, nodes: int, local: i
         others = ranks - 1
         return {
             "quantize": Cost(segment * others * (element_bytes + coded), segment * others * 37.4),
-            "reduce_finish": Cost(segment * (2 * element_bytes + received * others), segment * (24 + 9 * others)),
+            "reduce_finish": Cost(segment * (2 * element_bytes + received * others), segment * (21.6 + 8.6 * others)),
         }
     sent = segment * nodes * (local - 1)
     stored = (nodes - 1) / nodes * CODED_4 + 4 / nodes
@@ -65,7 +65,7 @@ def gradient_kernels(elements: float, element_bytes: float, nodes: int, local: i
         "quantize": Cost(sent * (element_bytes + CODED_8), sent * 37.4),
         "reduce_requantize": Cost(
             segment * nodes * (element_bytes + RECEIVED_8 * (local - 1) + stored),
-            segment * nodes * (31 + 8.1 * (local - 1)),
+            segment * nodes * (30 + 10.3 * (local - 1)),
         ),
         "reduce_finish": Cost(
             segment * (4 + RECEIVED_4 * (nodes - 1) + element_bytes), segment * (15 + 8.6 * (nodes - 1))
@@ -78,9 +78,9 @@ def weight_kernels(elements: float, nodes: int, local: int) -> Dict[str, Cost]:
     shard = elements / (nodes * local)
     staged = WEIGHT_BYTES if local > 1 else 0  # a copy in the workspace, for the ranks of the node
     costs = {
-        "encode_difference": Cost(shard * (6.95 + staged), shard * (45.0 if local > 1 else 42.9)),
+        "encode_difference": Cost(shard * (6.95 + staged), shard * (48.8 if local > 1 else 45.7)),
         "add_difference": Cost(
-            shard * (nodes - 1) * (8.88 + staged), shard * (nodes - 1) * (25.5 if local > 1 else 23.1)
+            shard * (nodes - 1) * (8.88 + staged), shard * (nodes - 1) * (27.7 if local > 1 else 25.2)
         ),
     }
     if local > 1:
