@@ -99,7 +99,8 @@ ncclResult_t shrink(ncclComm_t parent, int* excluded, int excluded_count, ncclCo
                                           parent, excluded, excluded_count, comm, config, flags);
   // NCCL ended what was under way, somewhere: what this rank sends next on the parent is not what its peers
   // expect.
-  if (flags & NCCL_SHRINK_ABORT) {
+  constexpr int kAbort = 1;  // NCCL_SHRINK_ABORT, which older headers do not have
+  if (flags & kAbort) {
     if (const auto state = known_comm(parent); state && state->agreement != Agreement::off)
       state->failed.store(true);
   }

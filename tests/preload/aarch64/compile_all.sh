@@ -10,6 +10,6 @@ fi
 failed=0
 while read -r file; do
   $compiler -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror \
-    '-DSDP4BIT_VERSION="test"' -I"$source_dir" -I"$source_dir/include" -isystem "$nccl" -isystem "$cuda" "$file" || failed=1
+    '-DSDP4BIT_VERSION="test"' '-DSDP4BIT_ARCHITECTURES="test"' -I"$source_dir" -I"$source_dir/include" -isystem "$nccl" -isystem "$cuda" "$file" || failed=1
 done < <(find "$source_dir/plugin" -name '*.cpp' | sort)
 exit $failed
