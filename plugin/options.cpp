@@ -1,6 +1,8 @@
 // The only place that reads the environment: the table of variables.
 #include "plugin/options.h"
 
+#include <sys/auxv.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -218,13 +220,29 @@ ParsedConfig parse_config(std::span<const char* const> environment) {
   return parsed;
 }
 
+/// A program that runs with more rights than who started it must not be told by that person's environment
+/// what to write, and where: it is left alone.
+bool environment_is_trusted() {
+  return ::getauxval(AT_SECURE) == 0;
+}
+
+/// The variables of the process, as `NAME=text`.
+std::vector<const char*> environment_entries() {
+  if (!environment_is_trusted()) return {};
+  std::size_t count = 0;
+  while (environ && environ[count]) ++count;
+  return {environ, environ + count};
+}
+
 // What these two make outlives every static object.
 const ParsedConfig& parsed_environment() {
   static const ParsedConfig* const instance = [] {
-    std::size_t count = 0;
-    while (environ && environ[count]) ++count;
-    const std::vector<const char*> environment(environ, environ + count);
-    return new ParsedConfig(parse_config(environment));
+    auto* const parsed = new ParsedConfig(parse_config(environment_entries()));
+    if (!environment_is_trusted()) {
+      parsed->config.enable = false;
+      parsed->config.log = LogLevel::none;
+    }
+    return parsed;
   }();
   return *instance;
 }
@@ -240,13 +258,12 @@ const Config& config() {
 }
 
 std::vector<std::string> environment_variables() {
-  std::vector<std::string> variables;
-  for (char** variable = ::environ; variable && *variable; ++variable) variables.emplace_back(*variable);
-  return variables;
+  const std::vector<const char*> entries = environment_entries();
+  return {entries.begin(), entries.end()};
 }
 
 std::string environment_text(const char* name) {
-  const char* const text = std::getenv(name);
+  const char* const text = environment_is_trusted() ? std::getenv(name) : nullptr;
   return text ? text : "";
 }
 

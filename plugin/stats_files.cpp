@@ -1,7 +1,9 @@
 // Files of counters, refreshed by a thread of their own; see stats_files.h.
 #include "plugin/stats_files.h"
 
-#include <semaphore.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,34 +20,73 @@
 #include "plugin/options.h"
 #include "plugin/stats_text.h"
 #include "plugin/topology.h"
+#include "plugin/wait_flag.h"
 
 namespace sdp4bit {
 namespace {
 
-constexpr int kFirstWrite = 1, kRefresh = 10, kLongestEnd = 3;  // seconds
+constexpr int kFirstWriteSeconds = 1, kRefreshSeconds = 10, kLongestEndSeconds = 3;
 
 std::atomic<unsigned long long> files_not_written{0};
 std::atomic<pid_t> owner{0};
 std::atomic<std::int64_t> first_call{0};
 std::mutex writing;
 
-bool write_whole(const std::string& path, const std::string& text) {
-  std::FILE* const file = std::fopen(path.c_str(), "we");
-  if (!file) return false;
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  return std::fclose(file) == 0 && written;
+/// A file of this call's own making: where something lies at `path` already, nothing is followed or written.
+bool write_new(const std::string& path, const std::string& text) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (file < 0) return false;
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t bytes = ::write(file, text.data() + written, text.size() - written);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) break;
+    written += static_cast<std::size_t>(bytes);
+  }
+  const int reason = errno;
+  const bool closed = ::close(file) == 0;  // NFS tells here that a disk is full
+  if (written < text.size()) errno = reason;
+  return written == text.size() && closed;
+}
+
+/// What may lie where a file is to be: nothing, or a file. As root, a rename onto /dev/stdout would take that
+/// link from everyone.
+bool may_be_replaced(const std::string& path) {
+  struct stat found {};
+  // The system call itself: lstat() asks for glibc 2.33.
+  if (::syscall(SYS_newfstatat, AT_FDCWD, path.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0)
+    return errno == ENOENT;
+  if (S_ISREG(found.st_mode)) return true;
+  errno = S_ISLNK(found.st_mode) ? ELOOP : EINVAL;
+  return false;
+}
+
+/// Whole or not at all.
+bool replace_file(const std::string& path, const std::string& text) {
+  if (!may_be_replaced(path)) return false;
+  // A name of this process alone: others may write the same path.
+  const std::string draft = path + "." + host_name() + "." + std::to_string(::getpid()) + ".new";
+  (void)::unlink(draft.c_str());  // of an earlier process with this number that was killed
+  if (write_new(draft, text) && std::rename(draft.c_str(), path.c_str()) == 0) return true;
+  const int reason = errno;
+  (void)::unlink(draft.c_str());
+  errno = reason;
+  return false;
+}
+
+const char* why_not_written(int reason) {
+  if (reason == ELOOP) return "it is a link; name the file itself";
+  if (reason == EINVAL) return "it is no regular file; name a file";
+  return std::strerror(reason);
 }
 
 void write_file(const char* variable, Once& once, const std::string& path, const std::string& text) {
   const std::string target = expand_path(path);
-  // A name of this process alone: others may write the same target.
-  const std::string draft = target + "." + host_name() + "." + std::to_string(::getpid()) + ".new";
-  if (write_whole(draft, text) && std::rename(draft.c_str(), target.c_str()) == 0) return;
+  if (replace_file(target, text)) return;
   const int reason = errno;
-  (void)std::remove(draft.c_str());
   files_not_written.fetch_add(1);
   if (once.first()) {
-    log_error("cannot write %s (%s): correct %s (said once)", target.c_str(), std::strerror(reason),
+    log_error("cannot write %s (%s): correct %s (said once)", target.c_str(), why_not_written(reason),
               variable);
   }
 }
@@ -55,27 +96,11 @@ bool is_owner() {
   return owner.load() == ::getpid();
 }
 
-/// Between the thread that writes and the end of the process. Its destructor does nothing: the thread
-/// outlives it.
+/// Between the thread that writes and the end of the process.
 struct Writer {
-  Writer() {
-    ::sem_init(&end_asked, 0, 0);
-    ::sem_init(&end_written, 0, 0);
-  }
-  sem_t end_asked, end_written;
+  WaitFlag end_asked, end_written;
 };
 std::atomic<Writer*> writer{nullptr};
-
-bool wait_seconds(sem_t& semaphore, int seconds) {
-  std::timespec until{};
-  ::clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += seconds;
-  int result = 0;
-  do {
-    result = ::sem_timedwait(&semaphore, &until);
-  } while (result != 0 && errno == EINTR);
-  return result == 0;
-}
 
 void report_last() {
   write_stats_files();
@@ -88,13 +113,13 @@ void report_last() {
 }
 
 void start_writing() {
-  static Writer shared;
+  static Writer shared;  // without a destructor: the thread outlives static objects
   const bool started = start_background_thread("statistics", [] {
     // It holds nothing but the lock while it writes.
-    for (int seconds = kFirstWrite; !wait_seconds(shared.end_asked, seconds); seconds = kRefresh)
+    for (int seconds = kFirstWriteSeconds; !shared.end_asked.wait(seconds); seconds = kRefreshSeconds)
       write_stats_files();
     report_last();
-    ::sem_post(&shared.end_written);
+    shared.end_written.raise();
   });
   if (started) writer.store(&shared);
 }
@@ -104,9 +129,11 @@ void start_writing() {
 void end_writing() {
   Writer* const shared = writer.load();
   if (!shared || !is_owner()) return;
-  ::sem_post(&shared->end_asked);
-  if (!wait_seconds(shared->end_written, kLongestEnd))
-    log_error("the last statistics were not written within %d seconds of the process's end", kLongestEnd);
+  shared->end_asked.raise();
+  if (!shared->end_written.wait(kLongestEndSeconds)) {
+    log_error("the last statistics were not written within %d seconds of the process's end",
+              kLongestEndSeconds);
+  }
 }
 
 /// Once a job: who cannot see a variable here did not get it to the program.
