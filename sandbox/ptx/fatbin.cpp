@@ -22,6 +22,7 @@ constexpr std::uint64_t kFlagLz4 = 0x2000;
 constexpr std::uint64_t kFlagZstd = 0x8000;
 constexpr std::size_t kContainerHeaderBytes = 16;
 constexpr std::size_t kEntryHeaderBytes = 64;
+constexpr std::uint64_t kLargestText = std::uint64_t{1} << 30;
 
 struct Wrapper {
   std::uint32_t magic;
@@ -60,17 +61,22 @@ struct Container {
 std::size_t container_bytes(const std::byte* data) {
   if (load<std::uint32_t>(data) != kContainerMagic)
     fail("a fatbin container does not begin with its magic number");
-  return load<std::uint16_t>(data + 6) + static_cast<std::size_t>(load<std::uint64_t>(data + 8));
+  const std::size_t header_bytes = load<std::uint16_t>(data + 6);
+  const auto content_bytes = static_cast<std::size_t>(load<std::uint64_t>(data + 8));
+  if (content_bytes > SIZE_MAX - header_bytes) fail("a fatbin container says it is larger than memory");
+  return header_bytes + content_bytes;
 }
 
 Container read_container(const std::byte* data, std::size_t bytes) {
   Container container;
   std::size_t at = load<std::uint16_t>(data + 6);
-  while (at + kEntryHeaderBytes <= bytes) {
+  while (at <= bytes && bytes - at >= kEntryHeaderBytes) {
     const std::byte* header = data + at;
-    const auto header_bytes = load<std::uint32_t>(header + 4);
+    const std::size_t header_bytes = load<std::uint32_t>(header + 4);
     const auto payload_bytes = static_cast<std::size_t>(load<std::uint64_t>(header + 8));
-    if (header_bytes < kEntryHeaderBytes || at + header_bytes + payload_bytes > bytes)
+    // Nothing is added before it is known to fit: these numbers may be anything.
+    if (header_bytes < kEntryHeaderBytes || header_bytes > bytes - at ||
+        payload_bytes > bytes - at - header_bytes)
       fail("a fatbin entry reaches beyond its container");
     const Entry entry{load<std::uint16_t>(header),      load<std::uint32_t>(header + 28),
                       load<std::uint64_t>(header + 40), load<std::uint64_t>(header + 56),
@@ -93,6 +99,8 @@ std::string decompress(const Entry& entry) {
   if (entry.compressed_bytes == 0 || entry.uncompressed_bytes == 0) {
     text.assign(source, entry.payload.size());
   } else {
+    if (entry.compressed_bytes > entry.payload.size()) fail("compressed PTX reaches beyond its fatbin entry");
+    if (entry.uncompressed_bytes > kLargestText) fail("a fatbin entry says its PTX has more than 1 GiB");
     text.resize(entry.uncompressed_bytes);
     if (entry.flags & kFlagZstd) {
       const auto written = ZSTD_decompress(text.data(), text.size(), source, entry.compressed_bytes);

@@ -31,6 +31,7 @@ missing_packages() {
     command -v aarch64-linux-gnu-g++ >/dev/null || echo g++-aarch64-linux-gnu
     command -v qemu-aarch64 >/dev/null || command -v qemu-aarch64-static >/dev/null || echo qemu-user
     command -v pkg-config >/dev/null || echo pkg-config
+    has_fuzzer || echo clang libclang-rt-dev
     if command -v dpkg >/dev/null; then
       command -v dpkg-shlibdeps >/dev/null || echo dpkg-dev
       command -v file >/dev/null || echo file
@@ -41,6 +42,11 @@ missing_packages() {
   if ! find_nvcc || ! find_nccl "$(beside "$found_nvcc")" >/dev/null; then
     [[ -f $toolkit_dir/complete ]] || python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
   fi
+}
+
+has_fuzzer() {
+  command -v clang++ >/dev/null && echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+    clang++ -fsanitize=fuzzer,address -x c++ - -o /dev/null 2>/dev/null
 }
 
 has_header() { echo "#include <$1>" | "${CXX:-g++}" -std=c++20 -x c++ -E - >/dev/null 2>&1; }
