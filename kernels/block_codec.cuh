@@ -47,6 +47,13 @@ __device__ __forceinline__ std::uint32_t block_magnitude(const float (&value)[kB
   return largest;
 }
 
+/// Rounds differences to what is coded in their place.
+__device__ __forceinline__ void round_for_coding(float (&difference)[kBlock], Coding coding) {
+  if (coding != Coding::companded) return;
+  SDP4BIT_UNROLL
+  for (unsigned i = 0; i < kBlock; ++i) difference[i] = compandable(difference[i]);
+}
+
 /// What keys the noise of a block.
 struct BlockNoise {
   PhiloxKey key{};
@@ -71,8 +78,8 @@ __device__ __forceinline__ void encode_block(std::uint32_t (&words)[kCodeWords<B
       coding, [&]<typename Policy>() { encode_block<Policy, Bits>(words, value, scale, noise); });
 }
 
-/// sum[i] += decoded element i.
-template <typename Codings, unsigned Bits, typename Noise>
+/// sum[i] += decoded element i; T is the type that sums are rounded to in the end.
+template <typename Codings, unsigned Bits, typename T = float, typename Noise>
 __device__ __forceinline__ void add_decoded_block(float (&sum)[kBlock],
                                                   const std::uint32_t (&words)[kCodeWords<Bits>], float scale,
                                                   Coding coding, const Noise& noise) {
@@ -80,7 +87,7 @@ __device__ __forceinline__ void add_decoded_block(float (&sum)[kBlock],
   Codings::template with<Bits>(coding == Coding::stochastic ? Coding::nearest : coding,
                                [&]<typename Policy>() {
                                  if constexpr (Policy::kCoding != Coding::stochastic) {
-                                   add_decoded_block<Policy, Bits>(sum, words, scale, noise);
+                                   add_decoded_block<Policy, Bits, T>(sum, words, scale, noise);
                                  }
                                });
 }

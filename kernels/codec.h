@@ -14,10 +14,8 @@
 //              t = x * fp32(1 / scale); code = floor(t - 1/2 + u), u as above (8 bits: its upper 15 bits).
 //              The receiver draws the same u: decoded = (code + 1 - u) * scale, less half a unit of u. The
 //              error is uniform and independent of x (subtractive dither: Roberts 1962, Schuchman 1964).
-//  companded   4 bits, nearest, for numbers that are denser near zero: steps = 1, t as for dithered, K = 8
-//              below zero and 7 above. code = rint(K * g(t)), g(t) = t * (2 - |t|); decoded = scale * l(code
-//              / K), l(v) = 0.53 v + 0.155 v^3 + 0.15 v^5, near the means of what each code stands for. Its
-//              outermost levels lie inside the range: only for what is offered again, such as differences.
+//  companded   4 bits, nearest, for numbers that are denser near zero; compand.h. Only for what is offered
+//              again, such as differences of weights.
 //
 // Where the inverse of a scale could leave the range of floats, dithered and companded first move value and
 // scale by a power of two (middle_factor).
@@ -26,6 +24,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/compand.h"
 #include "kernels/element.h"
 #include "kernels/host_device.h"
 #include "kernels/wire_format.h"
@@ -130,15 +129,15 @@ SDP4BIT_HOST_DEVICE float decode_dithered(int code, float scale, std::uint32_t n
   return fmaf(level, scale, 0.5f * unit * scale);
 }
 
+/// `value` is a difference as compandable() leaves it.
 SDP4BIT_HOST_DEVICE int encode_companded(float value, float scale) {
-  const float t = to_middle(value, scale, 1.0f) * (1.0f / (scale * middle_factor(scale)));
-  return static_cast<int>(fmaf(t * (2.0f - fabsf(t)), t < 0.0f ? 8.0f : 7.0f, kRounder) - kRounder);
+  const CompandCurve curve = compand_curve(1.0f / (scale * middle_factor(scale)));
+  const BFloat16 moved = from_float<BFloat16>(to_middle(value, scale, 1.0f));
+  return static_cast<int>(compand(moved, curve)) - int{kCompandRounder};
 }
 
 SDP4BIT_HOST_DEVICE float decode_companded(int code, float scale) {
-  const float v = static_cast<float>(code) * (code < 0 ? 1.0f / 8 : 1.0f / 7);
-  const float square = v * v;
-  return v * fmaf(square, fmaf(square, 0.15f, 0.155f), 0.53f) * scale;
+  return to_float(compand_level(static_cast<std::uint32_t>(code + 8))) * expanding_scale(scale);
 }
 
 /// Place of the code of element `i` in the 32-bit words of a group's codes: word i / codes_per_word(bits).

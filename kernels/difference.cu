@@ -59,6 +59,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::uint32_t largest_weight = group_maximum(block_magnitude(value), threads, scratch);
     SDP4BIT_UNROLL
     for (unsigned i = 0; i < kBlock; ++i) value[i] -= before[i];
+    round_for_coding(value, layout.coding);
     const std::uint32_t largest = group_maximum(block_magnitude(value), threads, scratch);
     if (size == 0) continue;
 
@@ -73,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
       args.maxima[begin >> layout.group_shift] = {largest, largest_weight};
       count_sent_group(args.nonfinite, scale);
     }
-    add_decoded_block<WeightCodings, Bits>(before, words, scale, layout.coding, noise);
+    add_decoded_block<WeightCodings, Bits, T>(before, words, scale, layout.coding, noise);
     if (entry) store_block(entry + begin, before, size);
     if (replica) store_block(replica + begin, before, size);
     if (staged) store_block(staged + begin, before, staged_size<T>(size));
@@ -147,7 +148,7 @@ __global__ void __launch_bounds__(kThreads)
     load_words(words, segment + layout.code_offset(begin));
     const float scale = valid ? load_scale(segment, layout, begin) : float_from_bits(kNanBits);
     const BlockNoise noise{};  // no coding of weights asks its receivers to draw
-    add_decoded_block<WeightCodings, Bits>(value, words, scale, layout.coding, noise);
+    add_decoded_block<WeightCodings, Bits, T>(value, words, scale, layout.coding, noise);
     count_received_group(args.nonfinite, layout, begin, scale != scale);
     if (entry) store_block(entry + begin, value, size);
     store_block(receive + begin, value, size);

@@ -121,20 +121,18 @@ struct DitheredCoding {
   }
 };
 
+/// Values as compandable() leaves them.
 template <unsigned Bits>
 struct CompandedCoding {
   static constexpr Coding kCoding = Coding::companded;
   static constexpr bool kSenderDraws = false, kReceiverDraws = false;
-  static constexpr std::uint32_t kFieldOfZero = kRounderBits;
+  static constexpr std::uint32_t kFieldOfZero = kCompandRounder;
 
   SDP4BIT_HOST_DEVICE static std::uint32_t field(float value, const MiddleScale& by, std::uint32_t) {
-    const float t = value * by.inverse;
-    return bits_of(fmaf(t * (2.0f - fabsf(t)), t < 0.0f ? 8.0f : 7.0f, kRounder));
+    return compand(from_float<BFloat16>(value), compand_curve(by.inverse));
   }
   SDP4BIT_HOST_DEVICE static float decoded(std::uint32_t offset_code, float scale, std::uint32_t) {
-    const float v = code_as_float<Bits>(offset_code) * (offset_code < 8 ? 1.0f / 8 : 1.0f / 7);
-    const float square = v * v;
-    return v * fmaf(square, fmaf(square, 0.15f, 0.155f), 0.53f) * scale;
+    return to_float(compand_level(offset_code)) * expanding_scale(scale);
   }
 };
 
@@ -177,8 +175,8 @@ SDP4BIT_HOST_DEVICE void encode_block(std::uint32_t (&words)[kCodeWords<Bits>], 
   }
 }
 
-/// sum[i] += decoded element i.
-template <typename Policy, unsigned Bits, typename Noise>
+/// sum[i] += decoded element i. Sums of companded codes are rounded to T.
+template <typename Policy, unsigned Bits, typename T = float, typename Noise>
 SDP4BIT_HOST_DEVICE void add_decoded_block(float (&sum)[kBlock],
                                            const std::uint32_t (&words)[kCodeWords<Bits>], float scale,
                                            Noise&& noise) {
@@ -190,7 +188,12 @@ SDP4BIT_HOST_DEVICE void add_decoded_block(float (&sum)[kBlock],
     SDP4BIT_UNROLL
     for (unsigned i = first; i < first + kElementsPerNoise; ++i) {
       const std::uint32_t shifted = (words[i / per_word] ^ kSignBits<Bits>) >> (i % per_word * Bits);
-      sum[i] += Policy::decoded(shifted & ((1u << Bits) - 1), scale, noise16(random, i - first));
+      const std::uint32_t code = shifted & ((1u << Bits) - 1);
+      if constexpr (Policy::kCoding == Coding::companded) {
+        sum[i] = to_float(add_expanded(from_float<T>(sum[i]), compand_level(code), scale));
+      } else {
+        sum[i] += Policy::decoded(code, scale, noise16(random, i - first));
+      }
     }
   }
 }

@@ -25,6 +25,16 @@ std::vector<float> read_entry(const std::byte* entry, const WeightChunk& chunk) 
   return values;
 }
 
+float coded_difference(float difference, Coding coding) {
+  return coding == Coding::companded ? compandable(difference) : difference;
+}
+
+/// What is rounded to the buffer's type in the end. Companded codes are added to bfloat16 with one rounding.
+float sum(float before, float decoded, const WeightChunk& chunk) {
+  const bool once = chunk.codec.coding == Coding::companded && chunk.type == ElementType::bfloat16;
+  return once ? add_to_odd(before, decoded) : before + decoded;
+}
+
 std::size_t staged_elements(const WeightChunk& chunk) {
   return staged_chunk_bytes(chunk.count, chunk.type) / element_bytes(chunk.type);
 }
@@ -86,7 +96,7 @@ void encode_difference(const EncodeDifferenceArgs& args) {
   std::vector<float> difference(before.size(), 0.0f);
   for (std::size_t i = 0; i < chunk.count; ++i) {
     const float weight = load_element(chunk.type, args.shard, chunk.offset + i);
-    difference[i] = canonical(weight - before[i]);
+    difference[i] = coded_difference(canonical(weight - before[i]), chunk.codec.coding);
     GroupMaxima& maxima = args.maxima[i / chunk.codec.group_size];
     if (i % chunk.codec.group_size == 0) maxima = {0, 0};
     maxima.difference = std::max(maxima.difference, magnitude_bits(difference[i]));
@@ -101,13 +111,13 @@ void encode_difference(const EncodeDifferenceArgs& args) {
                   .element = chunk.offset});
   const std::vector<float> decoded = decode_segment(segment, chunk.count, chunk.codec);
   for (std::size_t i = 0; i < chunk.count; ++i) {
-    const float after = before[i] + decoded[i];
+    const float after = sum(before[i], decoded[i], chunk);
     if (args.entry) store_element(chunk.type, args.entry, chunk.offset + i, after);
     if (args.replica) store_element(chunk.type, args.replica, chunk.offset + i, after);
   }
   // Its padding travels too.
   for (std::size_t i = 0; args.staged && i < staged_elements(chunk); ++i) {
-    store_element(chunk.type, args.staged, i, before[i] + decoded[i]);
+    store_element(chunk.type, args.staged, i, sum(before[i], decoded[i], chunk));
   }
 }
 
@@ -162,7 +172,7 @@ void add_difference(const AddDifferenceArgs& args) {
     const std::vector<float> before = read_entry(entry, chunk);
     const std::vector<float> decoded = decode_segment(message + sizeof header, chunk.count, chunk.codec);
     for (std::size_t i = 0; i < staged_elements(chunk); ++i) {
-      const float after = valid ? before[i] + decoded[i] : float_from_bits(kNanBits);
+      const float after = valid ? sum(before[i], decoded[i], chunk) : float_from_bits(kNanBits);
       if (staged) store_element(chunk.type, staged, i, after);
       if (i >= chunk.count) continue;
       if (entry) store_element(chunk.type, entry, chunk.offset + i, after);

@@ -155,6 +155,7 @@ __global__ void __launch_bounds__(kThreads)
     if (size != 0 && entry) load_block(before, entry + begin, size);
     SDP4BIT_UNROLL
     for (unsigned i = 0; i < kBlock; ++i) value[i] -= finite_or_zero(before[i]);
+    round_for_coding(value, layout.coding);
     const std::uint32_t largest = group_maximum(block_magnitude(value), threads, scratch);
     const float scale = group_scale(largest, scale_steps(layout.coding, layout.bits), layout.scale);
     if (size == 0 || scale != scale) continue;

@@ -55,6 +55,7 @@ unsigned count_wrong(int rounds) {
   for (int round = 0; round < rounds; ++round) {
     float value[kBlock];
     fill(value, generator, -149 + round % 276);
+    if (coding == Coding::companded) std::ranges::transform(value, value, compandable);
     const ScaleType type = round % 3 == 0 ? ScaleType::bfloat16 : ScaleType::float32;
     const float scale = scale_of(value, coding, Bits, type);
     if (!has_codes(scale)) continue;
