@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/batch.h"
 #include "kernels/element.h"
 #include "kernels/index.h"
 
@@ -32,6 +33,14 @@ cudaError_t with_bits(std::uint32_t bits, Launch&& launch) {
   if (bits == 4) return launch.template operator()<4>();
   if (bits == 8) return launch.template operator()<8>();
   return cudaErrorInvalidValue;
+}
+
+/// The blocks of a batch along x, and y and z as they are.
+template <typename Call>
+bool make_grid(dim3& grid, const Batch<Call>& batch, std::size_t y = 1, std::size_t z = 1) {
+  if (y > kLargestGridYZ || z > kLargestGridYZ) return false;
+  grid = dim3(batch.blocks(), static_cast<unsigned>(y), static_cast<unsigned>(z));
+  return true;
 }
 
 /// Tiles of `count` elements along x, which kernels stride over, and y and z as they are. False where y or z

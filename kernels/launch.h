@@ -2,12 +2,16 @@
 //
 // Every launcher enqueues on `stream` and returns the launch's error. Counts are elements, strides of
 // messages are bytes. Weights have launch_weight.h.
+//
+// The phases also take several calls at a time, which then share launches (batch.h): as many as have one
+// type, and the same tables, peers, codecs and key.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/device_counters.h"
 #include "kernels/wire_format.h"
@@ -19,6 +23,8 @@ struct NoiseKey {
   std::uint64_t seed = 0;
   std::uint32_t rank = 0;          // job-wide
   std::uint32_t communicator = 0;  // the communicator's number in the process
+
+  friend bool operator==(const NoiseKey&, const NoiseKey&) = default;
 };
 
 /// Which draw: *counter + offset, read on the device, so that a replayed graph draws anew.
@@ -61,7 +67,10 @@ struct QuantizeArgs {
   std::uint32_t chunk = 0;
   NonFiniteGroups* nonfinite = nullptr;  // device words that count, or nullptr
 };
-cudaError_t quantize(const QuantizeArgs& args, cudaStream_t stream);
+cudaError_t quantize_batch(std::span<const QuantizeArgs> calls, cudaStream_t stream);
+inline cudaError_t quantize(const QuantizeArgs& args, cudaStream_t stream) {
+  return quantize_batch({&args, 1}, stream);
+}
 
 /// Phase 3. Partial sum of node n = input segment own_table[n] (transformed, never quantized) + segment n of
 /// each peer's message, added in rank order: peers' messages lie in rank order and own_position says how many
@@ -88,7 +97,19 @@ struct ReduceRequantizeArgs {
       nullptr;  // the host reads it; set to 1 when a received header cannot be; may be nullptr
   NonFiniteGroups* nonfinite = nullptr;
 };
-cudaError_t reduce_requantize(const ReduceRequantizeArgs& args, cudaStream_t stream);
+cudaError_t reduce_requantize_batch(std::span<const ReduceRequantizeArgs> calls, cudaStream_t stream);
+inline cudaError_t reduce_requantize(const ReduceRequantizeArgs& args, cudaStream_t stream) {
+  return reduce_requantize_batch({&args, 1}, stream);
+}
+
+/// What the last kernel of a group's gradients does besides: *counter += by, after all draws are made; then
+/// copies what kernels counted.
+struct DrawAdvance {
+  std::uint64_t* counter = nullptr;  // nullptr: nothing of this
+  std::uint32_t by = 0;
+  CounterMirror mirror = {};
+  std::uint32_t* finished_blocks = nullptr;  // device: 0 between launches
+};
 
 /// Phase 5. output = round(out_factor * inverse transform(own + received in rank order)).
 /// Own is `own_partial` where given (already transformed), else input segment own_segment.
@@ -107,11 +128,12 @@ struct ReduceFinishArgs {
   std::uint32_t* error = nullptr;
   NonFiniteGroups* nonfinite = nullptr;
 };
-cudaError_t reduce_finish(const ReduceFinishArgs& args, cudaStream_t stream);
-
-/// *counter += by, after all draws of a call are made; then copies what kernels counted.
-cudaError_t advance_draw(std::uint64_t* counter, std::uint32_t by, cudaStream_t stream,
-                         const CounterMirror& mirror = {});
+cudaError_t reduce_finish_batch(std::span<const ReduceFinishArgs> calls, cudaStream_t stream,
+                                const DrawAdvance& advance = {});
+inline cudaError_t reduce_finish(const ReduceFinishArgs& args, cudaStream_t stream,
+                                 const DrawAdvance& advance = {}) {
+  return reduce_finish_batch({&args, 1}, stream, advance);
+}
 
 /// Loads every kernel on the current device, so that no later launch has to.
 cudaError_t load_kernels();

@@ -6,7 +6,7 @@
 namespace sdp4bit {
 
 cudaError_t load_kernels() {
-  for (const auto load : {load_difference, load_draw, load_health, load_ledger, load_probe, load_quantize,
+  for (const auto load : {load_difference, load_health, load_ledger, load_probe, load_quantize,
                           load_reduce_finish, load_reduce_requantize, load_sample}) {
     if (const cudaError_t error = load(); error != cudaSuccess) return error;
   }

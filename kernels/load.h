@@ -12,7 +12,6 @@
 namespace sdp4bit {
 
 cudaError_t load_difference();
-cudaError_t load_draw();
 cudaError_t load_health();
 cudaError_t load_ledger();
 cudaError_t load_probe();

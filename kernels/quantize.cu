@@ -1,4 +1,5 @@
 // Phase 1 of a gradient: scales, transforms and codes the segments that travel, and writes their messages.
+#include "kernels/batch.h"
 #include "kernels/block_codec.cuh"
 #include "kernels/dispatch.h"
 #include "kernels/header.h"
@@ -10,10 +11,18 @@
 namespace sdp4bit {
 namespace {
 
-/// Grid: tiles of a segment (strided), segments of a message, messages.
+struct QuantizeCall {
+  QuantizeArgs args;
+  SegmentLayout layout;
+};
+
+/// Grid: tiles of the calls' segments (strided), segments of a message, messages.
 template <typename T, unsigned Bits>
 __global__ void __launch_bounds__(kThreads)
-    quantize_kernel(const QuantizeArgs args, const SegmentLayout layout, const PhiloxKey key) {
+    quantize_kernel(const __grid_constant__ Batch<QuantizeCall> batch, const PhiloxKey key) {
+  const BlockPlace place = batch.place(blockIdx.x);
+  const QuantizeArgs& args = batch.call[place.call].args;
+  const SegmentLayout& layout = batch.call[place.call].layout;
   __shared__ GroupScratch scratch;
   __shared__ std::uint64_t draw;
   __shared__ float factor;
@@ -23,7 +32,7 @@ __global__ void __launch_bounds__(kThreads)
     draw = *args.draw.counter + args.draw.offset;
     factor = entry_factor<T>(args.input);
     input_segment = args.table[blockIdx.z * args.segments_per_message + blockIdx.y];
-    if (blockIdx.x == 0 && blockIdx.y == 0) {
+    if (place.block == 0 && blockIdx.y == 0) {
       *reinterpret_cast<MessageHeader*>(message) =
           gradient_header(args.kind, draw, args.sender, args.chunk, args.input.count, key);
     }
@@ -31,7 +40,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   std::byte* segment = message + layout.segment_offset(blockIdx.y);
   const std::size_t tiles = tile_count(args.input.count);
-  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+  for (std::size_t tile = place.block; tile < tiles; tile += place.blocks) {
     const std::size_t begin = block_begin(tile, threadIdx.x);
     float value[kBlock];
     load_input<T>(value, args.input, input_segment, begin, factor, args.codec.hadamard);
@@ -42,19 +51,35 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t quantize(const QuantizeArgs& args, cudaStream_t stream) {
-  if (args.input.count == 0 || args.message_count == 0 || args.segments_per_message == 0) return cudaSuccess;
-  if (!gradient_codec_is_valid(args.codec)) return cudaErrorInvalidValue;
-  dim3 grid;
-  if (!make_grid(grid, args.input.count, args.segments_per_message, args.message_count))
-    return cudaErrorInvalidValue;
-  const SegmentLayout layout(args.input.count, args.codec);
-  const PhiloxKey key = noise_key(args.key.seed, args.key.rank, args.key.communicator);
-  return with_type(args.input.type, [&]<typename T>() {
-    return with_bits(args.codec.bits, [&]<unsigned Bits>() {
-      return launch_kernel(quantize_kernel<T, Bits>, grid, kThreads, 0, stream, args, layout, key);
-    });
-  });
+cudaError_t quantize_batch(std::span<const QuantizeArgs> calls, cudaStream_t stream) {
+  for (const QuantizeArgs& args : calls) {
+    if (args.input.count != 0 && args.message_count != 0 && args.segments_per_message != 0 &&
+        !gradient_codec_is_valid(args.codec))
+      return cudaErrorInvalidValue;
+  }
+  return launch_in_batches<QuantizeCall>(
+      calls, [](const QuantizeArgs& args) { return args.input.type; },
+      [](const QuantizeArgs& one, const QuantizeArgs& other) {
+        return one.codec == other.codec && one.key == other.key && one.message_count == other.message_count &&
+               one.segments_per_message == other.segments_per_message;
+      },
+      [](const QuantizeArgs& args) {
+        return QuantizeCall{args, SegmentLayout(args.input.count, args.codec)};
+      },
+      [](const QuantizeArgs& args) {
+        return args.message_count == 0 || args.segments_per_message == 0 ? 0 : tile_count(args.input.count);
+      },
+      [&](const Batch<QuantizeCall>& batch, const QuantizeArgs& first, bool) {
+        dim3 grid;
+        if (!make_grid(grid, batch, first.segments_per_message, first.message_count))
+          return cudaErrorInvalidValue;
+        const PhiloxKey key = noise_key(first.key.seed, first.key.rank, first.key.communicator);
+        return with_type(first.input.type, [&]<typename T>() {
+          return with_bits(first.codec.bits, [&]<unsigned Bits>() {
+            return launch_kernel(quantize_kernel<T, Bits>, grid, kThreads, 0, stream, batch, key);
+          });
+        });
+      });
 }
 
 cudaError_t load_quantize() {

@@ -36,7 +36,8 @@ struct ReceivedMessages {
   }
 };
 
-/// Fills invalid[0 .. message_count) for the whole thread block; the grid's first block reports to `error`.
+/// Fills invalid[0 .. message_count) for the whole thread block, which reports to `error` where that is
+/// given.
 __device__ __forceinline__ void check_headers(bool* invalid, const Messages& messages,
                                               std::uint32_t message_count, MessageKind kind,
                                               std::uint32_t chunk, std::uint64_t count,
@@ -44,7 +45,7 @@ __device__ __forceinline__ void check_headers(bool* invalid, const Messages& mes
   for (std::uint32_t m = threadIdx.x; m < message_count; m += kThreads) {
     const auto& header = *reinterpret_cast<const MessageHeader*>(messages.data + m * messages.stride);
     invalid[m] = !gradient_header_is_valid(header, kind, chunk, count);
-    if (invalid[m] && error != nullptr && blockIdx.x == 0 && blockIdx.y == 0) show_host(*error, 1u);
+    if (invalid[m] && error != nullptr) show_host(*error, 1u);
   }
   __syncthreads();
 }

@@ -1,5 +1,6 @@
 // Phase 3 of a gradient: adds what the node's ranks have for each node, codes the sums that travel, keeps the
 // own one.
+#include "kernels/batch.h"
 #include "kernels/dispatch.h"
 #include "kernels/input.cuh"
 #include "kernels/launch.h"
@@ -10,11 +11,20 @@
 namespace sdp4bit {
 namespace {
 
-/// Grid: tiles of a segment (strided), nodes.
+struct ReduceRequantizeCall {
+  ReduceRequantizeArgs args;
+  SegmentLayout received_layout;
+  SegmentLayout layout;
+};
+
+/// Grid: tiles of the calls' segments (strided), nodes.
 template <typename T, unsigned ReceivedBits, unsigned Bits>
 __global__ void __launch_bounds__(kThreads)
-    reduce_requantize_kernel(const ReduceRequantizeArgs args, const SegmentLayout received_layout,
-                             const SegmentLayout layout, const PhiloxKey key) {
+    reduce_requantize_kernel(const __grid_constant__ Batch<ReduceRequantizeCall> batch, const PhiloxKey key) {
+  const BlockPlace place = batch.place(blockIdx.x);
+  const ReduceRequantizeArgs& args = batch.call[place.call].args;
+  const SegmentLayout& received_layout = batch.call[place.call].received_layout;
+  const SegmentLayout& layout = batch.call[place.call].layout;
   extern __shared__ bool invalid[];
   __shared__ GroupScratch scratch;
   __shared__ std::uint64_t draw;
@@ -27,13 +37,13 @@ __global__ void __launch_bounds__(kThreads)
     draw = *args.draw.counter + args.draw.offset;
     factor = entry_factor<T>(args.input);
     input_segment = args.own_table[node];
-    if (blockIdx.x == 0 && travels) {
+    if (place.block == 0 && travels) {
       *reinterpret_cast<MessageHeader*>(message) = gradient_header(
           MessageKind::gradient_between_nodes, draw, args.sender, args.chunk, args.input.count, key);
     }
   }
   check_headers(invalid, args.received, args.peer_count, MessageKind::gradient_in_node, args.chunk,
-                args.input.count, args.error);
+                args.input.count, place.block == 0 && blockIdx.y == 0 ? args.error : nullptr);
   const ReceivedMessages received{args.received,
                                   received_layout,
                                   received_layout.segment_offset(node),
@@ -43,7 +53,7 @@ __global__ void __launch_bounds__(kThreads)
                                   args.input.offset};
   const std::size_t count = args.input.count;
   const std::size_t tiles = tile_count(count);
-  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+  for (std::size_t tile = place.block; tile < tiles; tile += place.blocks) {
     const std::size_t begin = block_begin(tile, threadIdx.x);
     float own[kBlock];
     float sum[kBlock];
@@ -65,26 +75,42 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t reduce_requantize(const ReduceRequantizeArgs& args, cudaStream_t stream) {
-  if (args.input.count == 0 || args.node_count == 0) return cudaSuccess;
-  dim3 grid;
-  if (!gradient_codec_is_valid(args.codec) || !gradient_codec_is_valid(args.received_codec) ||
-      args.codec.hadamard != args.received_codec.hadamard || args.own_position > args.peer_count ||
-      !is_aligned(args.own_partial, kMessageAlign) || args.peer_count > kLargestMessageCount ||
-      !make_grid(grid, args.input.count, args.node_count)) {
-    return cudaErrorInvalidValue;
+cudaError_t reduce_requantize_batch(std::span<const ReduceRequantizeArgs> calls, cudaStream_t stream) {
+  for (const ReduceRequantizeArgs& args : calls) {
+    if (args.input.count == 0 || args.node_count == 0) continue;
+    if (!gradient_codec_is_valid(args.codec) || !gradient_codec_is_valid(args.received_codec) ||
+        args.codec.hadamard != args.received_codec.hadamard || args.own_position > args.peer_count ||
+        !is_aligned(args.own_partial, kMessageAlign) || args.peer_count > kLargestMessageCount) {
+      return cudaErrorInvalidValue;
+    }
   }
-  const SegmentLayout received_layout(args.input.count, args.received_codec);
-  const SegmentLayout layout(args.input.count, args.codec);
-  const PhiloxKey key = noise_key(args.key.seed, args.key.rank, args.key.communicator);
-  return with_type(args.input.type, [&]<typename T>() {
-    return with_bits(args.received_codec.bits, [&]<unsigned ReceivedBits>() {
-      return with_bits(args.codec.bits, [&]<unsigned Bits>() {
-        return launch_kernel(reduce_requantize_kernel<T, ReceivedBits, Bits>, grid, kThreads, args.peer_count,
-                             stream, args, received_layout, layout, key);
+  return launch_in_batches<ReduceRequantizeCall>(
+      calls, [](const ReduceRequantizeArgs& args) { return args.input.type; },
+      [](const ReduceRequantizeArgs& one, const ReduceRequantizeArgs& other) {
+        return one.codec == other.codec && one.received_codec == other.received_codec &&
+               one.key == other.key && one.peer_count == other.peer_count &&
+               one.node_count == other.node_count;
+      },
+      [](const ReduceRequantizeArgs& args) {
+        return ReduceRequantizeCall{args, SegmentLayout(args.input.count, args.received_codec),
+                                    SegmentLayout(args.input.count, args.codec)};
+      },
+      [](const ReduceRequantizeArgs& args) {
+        return args.node_count == 0 ? 0 : tile_count(args.input.count);
+      },
+      [&](const Batch<ReduceRequantizeCall>& batch, const ReduceRequantizeArgs& first, bool) {
+        dim3 grid;
+        if (!make_grid(grid, batch, first.node_count)) return cudaErrorInvalidValue;
+        const PhiloxKey key = noise_key(first.key.seed, first.key.rank, first.key.communicator);
+        return with_type(first.input.type, [&]<typename T>() {
+          return with_bits(first.received_codec.bits, [&]<unsigned ReceivedBits>() {
+            return with_bits(first.codec.bits, [&]<unsigned Bits>() {
+              return launch_kernel(reduce_requantize_kernel<T, ReceivedBits, Bits>, grid, kThreads,
+                                   first.peer_count, stream, batch, key);
+            });
+          });
+        });
       });
-    });
-  });
 }
 
 cudaError_t load_reduce_requantize() {

@@ -142,8 +142,4 @@ void reduce_finish(const ReduceFinishArgs& args) {
   }
 }
 
-void advance_draw(std::uint64_t* counter, std::uint32_t by) {
-  *counter += by;
-}
-
 }  // namespace sdp4bit::reference

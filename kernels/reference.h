@@ -11,6 +11,5 @@ namespace sdp4bit::reference {
 void quantize(const QuantizeArgs& args);
 void reduce_requantize(const ReduceRequantizeArgs& args);
 void reduce_finish(const ReduceFinishArgs& args);
-void advance_draw(std::uint64_t* counter, std::uint32_t by);
 
 }  // namespace sdp4bit::reference

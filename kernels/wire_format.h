@@ -44,7 +44,7 @@ struct Codec {
 inline constexpr std::size_t kBlock = 32;            // elements of a Hadamard block, and the padding unit
 inline constexpr std::size_t kMessageAlign = 16;     // of every part of a message
 inline constexpr std::uint32_t kMagic = 0x34504453;  // "SDP4"
-inline constexpr std::uint16_t kWireVersion = 2;
+inline constexpr std::uint16_t kWireVersion = 3;
 
 enum class MessageKind : std::uint16_t {
   gradient_in_node = 1,
@@ -104,6 +104,8 @@ constexpr std::size_t message_bytes(std::size_t count, std::size_t segments, con
   return sizeof(MessageHeader) + segments * segment_bytes(count, codec);
 }
 
+// So messages lie one behind the other without gaps.
+static_assert(message_bytes(1, 1, Codec{}) % kMessageAlign == 0);
 static_assert(message_bytes(1, 1, Codec{}) == 64 + 16 + 16);
 static_assert(message_bytes(129, 2, Codec{.bits = 8}) == 64 + 2 * (16 + 160));
 

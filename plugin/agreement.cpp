@@ -22,10 +22,9 @@ namespace {
 
 constexpr std::size_t kRecord = sizeof(HandshakeRecord);
 constexpr std::size_t kHello = 16;  // bytes to each peer when connecting
-constexpr std::size_t kScratch =
-    round_up(sizeof(DeviceCounters), kMessageAlign);  // where they lie in `words`
+constexpr std::size_t kScratch = round_up(sizeof(DeviceWords), kMessageAlign);  // where they lie in `words`
 
-class HandshakeCall final : public PhasedCall {
+class HandshakeCall final : public SingleCall {
  public:
   HandshakeCall(CommState& comm, Handshake& handshake, cudaStream_t stream)
       : comm_(comm), handshake_(handshake), stream_(stream) {}
@@ -37,7 +36,7 @@ class HandshakeCall final : public PhasedCall {
   int step_count() const override { return 2; }
   const char* phase(int) const override { return "handshake"; }
 
-  void launch(const Step& step) override {
+  void launch_step(const Step& step) override {
     if (step.step == 0) {
       check(cudaMemcpyAsync(handshake_.device.data(), handshake_.host.data(), kRecord, cudaMemcpyHostToDevice,
                             step.stream));
@@ -47,7 +46,7 @@ class HandshakeCall final : public PhasedCall {
       handshake_.arrived.record(step.stream);
     }
   }
-  void exchange(const Step& step) override {
+  void exchange_step(const Step& step) override {
     if (step.step != 0) return;
     check(real_nccl().all_gather(handshake_.device.data(), handshake_.device.data() + kRecord, kRecord,
                                  ncclUint8, comm_.handle, step.stream));
@@ -60,7 +59,7 @@ class HandshakeCall final : public PhasedCall {
 };
 
 /// First use of a peer blocks in GroupEnd until the peer comes: all ranks do it here, in the same group.
-class ConnectingCall final : public PhasedCall {
+class ConnectingCall final : public SingleCall {
  public:
   ConnectingCall(CommState& comm, cudaStream_t stream) : comm_(comm), stream_(stream) {
     const Topology& topology = comm.topology;
@@ -78,14 +77,15 @@ class ConnectingCall final : public PhasedCall {
   std::size_t chunk_count() const override { return 1; }
   std::size_t chunk_bytes(std::size_t) const override { return 0; }
   int step_count() const override { return 1; }
+  bool exchanges(int) const override { return true; }
   const char* phase(int) const override { return "connect"; }
 
-  void launch(const Step& step) override {
+  void launch_step(const Step& step) override {
     const RelaxedCapture relaxed;  // another thread may be capturing
     check(load_kernels());
     upload_segment_tables(comm_, step.stream);
   }
-  void exchange(const Step& step) override {
+  void exchange_step(const Step& step) override {
     std::byte* const mine = comm_.words.data() + kScratch;
     for (const std::uint32_t peer : peers_) {
       check(real_nccl().send(mine, kHello, ncclUint8, static_cast<int>(peer), comm_.handle, step.stream));

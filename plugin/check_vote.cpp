@@ -24,7 +24,7 @@ void CheckVote::set(CallDescription description, cudaStream_t stream) {
   stream_ = stream;
 }
 
-void CheckVote::launch(const Step& step) {
+void CheckVote::launch_step(const Step& step) {
   if (step.step == 0) {
     check(cudaMemcpyAsync(device_.data(), host_.data(), kBytes, cudaMemcpyHostToDevice, step.stream));
   } else {
@@ -34,7 +34,7 @@ void CheckVote::launch(const Step& step) {
   }
 }
 
-void CheckVote::exchange(const Step& step) {
+void CheckVote::exchange_step(const Step& step) {
   if (step.step != 0) return;
   check(real_nccl().all_gather(device_.data(), device_.data() + kBytes, kBytes, ncclUint8, comm_.handle,
                                step.stream));

@@ -16,7 +16,7 @@
 namespace sdp4bit {
 
 /// The votes of one communicator, one at a time. Exists from the agreement on, where all ranks check.
-class CheckVote final : public PhasedCall {
+class CheckVote final : public SingleCall {
  public:
   /// Allocates what every vote needs. Throws Error where there is no memory.
   explicit CheckVote(CommState& comm);
@@ -34,8 +34,8 @@ class CheckVote final : public PhasedCall {
   std::size_t chunk_bytes(std::size_t) const override { return 0; }
   int step_count() const override { return 2; }
   const char* phase(int) const override { return "check"; }
-  void launch(const Step& step) override;
-  void exchange(const Step& step) override;
+  void launch_step(const Step& step) override;
+  void exchange_step(const Step& step) override;
 
  private:
   CommState& comm_;

@@ -57,6 +57,19 @@ struct SegmentTables {
   const std::uint32_t* own_column = nullptr;   // two levels: (node, own local rank) for each node
 };
 
+/// Arguments of launches that are being put together; kept, so that no call allocates.
+struct GradientLaunches {
+  std::vector<QuantizeArgs> quantize;
+  std::vector<ReduceRequantizeArgs> reduce_requantize;
+  std::vector<ReduceFinishArgs> reduce_finish;
+};
+
+/// What kernels count in device memory.
+struct DeviceWords {
+  DeviceCounters counters;
+  std::uint32_t finished_blocks = 0;  // of the launch that is under way: 0 between launches
+};
+
 /// What kernels write to pinned memory.
 struct HostWords {
   std::uint32_t error = 0;  // 1: a header arrived that cannot be
@@ -99,10 +112,11 @@ class CommState : public std::enable_shared_from_this<CommState> {
 
   // Memory: allocated with the handshake, given back when it says no.
   DeviceBuffer workspace;   // SDP4BIT_WORKSPACE bytes, the same on all ranks
-  DeviceBuffer words;       // what kernels count, the draw counter first; then scratch for connecting
+  DeviceBuffer words;       // DeviceWords; then scratch for connecting
   PinnedBuffer host_words;  // HostWords
   ErrorSampling sampling;
   SegmentTables tables;
+  GradientLaunches gradient_launches;
   GradientHealth health;
   Event join;      // brings the streams of one group together
   Event last_use;  // of the workspace
@@ -140,10 +154,11 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// it.
   std::atomic<int> waiting{0};
 
-  /// The next value for Draw::offset in this group; the engine advances the counter behind the group.
+  /// The next value for Draw::offset in this group; the last kernel of its gradients advances the counter.
   [[nodiscard]] Draw take_draw() { return {.counter = draw_counter(), .offset = draws_in_group++}; }
   [[nodiscard]] std::uint64_t* draw_counter() const { return &counters()->draws; }
-  [[nodiscard]] DeviceCounters* counters() const { return words.as<DeviceCounters>(); }
+  [[nodiscard]] DeviceCounters* counters() const { return &words.as<DeviceWords>()->counters; }
+  [[nodiscard]] std::uint32_t* finished_blocks() const { return &words.as<DeviceWords>()->finished_blocks; }
   [[nodiscard]] CounterMirror counter_mirror() const {
     return {counters(), &host_words.as<HostWords>()->counters};
   }

@@ -29,7 +29,7 @@ void warn(const HealthWords& words, std::size_t count) {
 }  // namespace
 
 /// The exchange of records, for the classes that were looked at.
-class GradientHealth::Records final : public PhasedCall {
+class GradientHealth::Records final : public SingleCall {
  public:
   explicit Records(GradientHealth& health) : health_(health) {}
 
@@ -47,7 +47,7 @@ class GradientHealth::Records final : public PhasedCall {
   int step_count() const override { return 2; }
   const char* phase(int step) const override { return step == 0 ? "health: write" : "health: publish"; }
 
-  void launch(const Step& step) override {
+  void launch_step(const Step& step) override {
     for (const std::size_t place : places_) {
       if (step.step == 0) {
         check(write_health(health_.histogram(place), health_.own_record(place), step.stream));
@@ -60,7 +60,7 @@ class GradientHealth::Records final : public PhasedCall {
       }
     }
   }
-  void exchange(const Step& step) override {
+  void exchange_step(const Step& step) override {
     if (step.step != 0) return;
     for (const std::size_t place : places_) {
       check(real_nccl().all_gather(health_.own_record(place), health_.all_records(place),

@@ -30,26 +30,59 @@ GradientPath gradient_path(const Topology& topology) {
   return topology.two_levels() ? GradientPath::two_levels : GradientPath::one_level;
 }
 
-GradientLayout gradient_layout(std::size_t length, const Topology& topology, const Config& config) {
+namespace {
+
+/// Puts the parts one behind the other.
+void place(GradientLayout& layout, const Topology& topology) {
   constexpr std::size_t kAreaAlign = 256;
-  GradientLayout layout;
+  layout.bytes = 0;
   const auto area = [&](std::size_t bytes) {
     const std::size_t offset = layout.bytes;
     layout.bytes += round_up(bytes, kAreaAlign);
     return offset;
   };
-  const bool two_levels = topology.two_levels();
-  const std::uint32_t segments = two_levels ? topology.node_count : 1;
-  layout.first_stride =
-      round_up(message_bytes(length, segments, first_codec(topology, config)), kMessageAlign);
   layout.first_send = area(layout.first_stride * first_peers(topology));
   layout.first_receive = area(layout.first_stride * first_peers(topology));
+  if (!topology.two_levels()) return;
+  layout.own_partial = area(layout.partial_bytes);
+  layout.second_send = area(layout.second_stride * (topology.node_count - 1));
+  layout.second_receive = area(layout.second_stride * (topology.node_count - 1));
+}
+
+void add_sizes(GradientLayout& sum, const GradientLayout& chunk) {
+  sum.first_stride += chunk.first_stride;
+  sum.second_stride += chunk.second_stride;
+  sum.partial_bytes += chunk.partial_bytes;
+}
+
+}  // namespace
+
+GradientLayout gradient_layout(std::size_t length, const Topology& topology, const Config& config) {
+  GradientLayout layout;
+  const bool two_levels = topology.two_levels();
+  const std::uint32_t segments = two_levels ? topology.node_count : 1;
+  layout.first_stride = message_bytes(length, segments, first_codec(topology, config));
   if (two_levels) {
-    layout.second_stride = round_up(message_bytes(length, 1, config.inter_codec()), kMessageAlign);
-    layout.own_partial = area(padded_count(length) * sizeof(float));
-    layout.second_send = area(layout.second_stride * (topology.node_count - 1));
-    layout.second_receive = area(layout.second_stride * (topology.node_count - 1));
+    layout.second_stride = message_bytes(length, 1, config.inter_codec());
+    layout.partial_bytes = padded_count(length) * sizeof(float);
   }
+  place(layout, topology);
+  return layout;
+}
+
+void JointGradientLayout::add(const GradientLayout& chunk) {
+  add_sizes(total_, chunk);
+}
+
+GradientLayout JointGradientLayout::next(const GradientLayout& chunk, const Topology& topology) {
+  GradientLayout layout = total_;
+  place(layout, topology);
+  layout.first_send += placed_.first_stride;
+  layout.first_receive += placed_.first_stride;
+  layout.own_partial += placed_.partial_bytes;
+  layout.second_send += placed_.second_stride;
+  layout.second_receive += placed_.second_stride;
+  add_sizes(placed_, chunk);
   return layout;
 }
 

@@ -151,7 +151,6 @@ void Group::launch(bool in_progress) {
       gradient.set(call.comm, call.reduce_scatter, scales);
       const std::size_t bytes = call.reduce_scatter.count * nccl_type_bytes(call.reduce_scatter.type);
       count_sent(*comm.stats, call.collective, comm.native(call.collective).of(bytes), gradient.sent_bytes());
-      comm.stats->of(call.collective).add(Counter::sends, gradient.sends());
       if (call.counts && comm.sampling.takes(call.collective, epoch_)) gradient.sample_error();
       phased_.push_back(&gradient);
       comm.gradients_before = comm.gradients_before || call.counts;

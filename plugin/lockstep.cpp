@@ -13,6 +13,8 @@
 namespace sdp4bit {
 namespace {
 
+constexpr std::size_t kAlign = 256;  // of a call's part of the workspace, which is a multiple of it itself
+
 struct Capture {
   unsigned long long id = 0;  // 0: the stream is not being captured
   cudaGraph_t graph = nullptr;
@@ -50,7 +52,7 @@ void Lockstep::run(std::span<PhasedCall* const> calls, DeviceSwitch& device) {
   lanes_.clear();
   jobs_.clear();
   for (PhasedCall* const call : calls) {
-    jobs_.push_back({.call = call, .lane = lane_of(*call), .chunks = call->chunk_count(), .step = {}});
+    jobs_.push_back({.call = call, .lane = lane_of(*call), .chunks = call->chunk_count()});
   }
   hand_over(device);
   while (const int steps = choose_round()) {
@@ -96,7 +98,6 @@ void Lockstep::hand_over(DeviceSwitch& device) {
 /// Marks the jobs of the next round and gives them their part of the workspace; returns the steps it takes, 0
 /// at the end.
 int Lockstep::choose_round() {
-  constexpr std::size_t kAlign = 256;
   for (Lane& lane : lanes_) {
     lane.used = 0;
     lane.full = false;
@@ -104,7 +105,7 @@ int Lockstep::choose_round() {
   int steps = 0;
   bool left = false;
   for (Job& job : jobs_) {
-    job.active = false;
+    job.active = job.placed = false;
     if (job.chunk == job.chunks) continue;
     left = true;
     Lane& lane = lanes_[job.lane];
@@ -112,32 +113,70 @@ int Lockstep::choose_round() {
     lane.full = lane.full || lane.used + bytes > lane.comm->workspace.bytes();
     if (lane.full && bytes > 0) continue;
     job.active = true;
-    job.step = {.chunk = job.chunk,
-                .workspace = bytes > 0 ? std::span(lane.comm->workspace.data() + lane.used, bytes)
-                                       : std::span<std::byte>{},
-                .stream = lane.stream};
     lane.used += round_up(bytes, kAlign);
     steps = std::max(steps, job.call->step_count());
   }
   if (left && steps == 0) throw Error(ncclInternalError, "a chunk is larger than the workspace");
+
+  parts_.clear();
+  together_.clear();
+  for (Lane& lane : lanes_) lane.used = 0;
+  for (Job& job : jobs_) {
+    if (job.active && !job.placed) form(job);
+  }
   return steps;
 }
 
-void Lockstep::run_step(int step, DeviceSwitch& device) {
+/// Makes parts of a job of this round and of all others that take their steps with it, and gives them their
+/// workspace.
+void Lockstep::form(Job& first) {
+  Lane& lane = lanes_[first.lane];
+  const CallKind kind = first.call->kind();
+  Together together{.lane = first.lane, .first = parts_.size(), .count = 0};
+  std::size_t bytes = 0;
+  bool last = true;
   for (Job& job : jobs_) {
-    if (!job.active || step >= job.call->step_count()) continue;
-    device.to(lanes_[job.lane].comm->device);
-    job.step.step = step;
-    const Range range(job.call->phase(step));
-    job.call->launch(job.step);
+    if (&job != &first && (kind == CallKind::single || job.lane != first.lane || job.call->kind() != kind))
+      continue;
+    last = last && job.chunk + job.active == job.chunks;
+    if (!job.active) continue;
+    job.placed = true;
+    ++together.count;
+    bytes += round_up(job.call->chunk_bytes(job.chunk), kAlign);
+    parts_.push_back(
+        {.call = job.call, .step = {.chunk = job.chunk, .workspace = {}, .stream = lane.stream}});
   }
+  for (Part& part : parts_of(together)) {
+    if (bytes > 0) part.step.workspace = {lane.comm->workspace.data() + lane.used, bytes};
+    part.step.last_of_kind = last;
+  }
+  lane.used += bytes;
+  together_.push_back(together);
+  parts_[together.first].call->arrange(parts_of(together));
+}
+
+void Lockstep::run_step(int step, DeviceSwitch& device) {
+  bool exchanges = false;
+  for (const Together& together : together_) {
+    const std::span<Part> parts = parts_of(together);
+    PhasedCall& first = *parts.front().call;
+    if (step >= first.step_count()) continue;
+    exchanges = exchanges || first.exchanges(step);
+    device.to(lanes_[together.lane].comm->device);
+    for (Part& part : parts) part.step.step = step;
+    const Range range(first.phase(step));
+    first.launch(parts);
+  }
+  if (!exchanges) return;
   const InsideNccl inside;
   const Range range("exchange");
   InternalGroup group;
-  for (Job& job : jobs_) {
-    if (!job.active || step >= job.call->step_count()) continue;
-    const StayFromAbort stay(*lanes_[job.lane].comm);
-    job.call->exchange(job.step);
+  for (const Together& together : together_) {
+    const std::span<Part> parts = parts_of(together);
+    PhasedCall& first = *parts.front().call;
+    if (step >= first.step_count() || !first.exchanges(step)) continue;
+    const StayFromAbort stay(*lanes_[together.lane].comm);
+    first.exchange(parts);
   }
   const WatchedWait watched("an exchange (the first one between two ranks waits until both have come to it)",
                             lanes_.front().comm->subject());
@@ -152,9 +191,6 @@ void Lockstep::hand_back(DeviceSwitch& device) {
   for (Lane& lane : lanes_) {
     CommState& comm = *lane.comm;
     device.to(comm.device);
-    if (comm.draws_in_group > 0)
-      check(advance_draw(comm.draw_counter(), comm.draws_in_group, lane.stream, comm.counter_mirror()));
-    comm.draws_in_group = 0;
     if (lane.captured_use) {
       comm.last_use.record_external(lane.stream);
       lane.captured_use->event.record(lane.stream);

@@ -33,18 +33,29 @@ class Lockstep {
     std::size_t lane;
     std::size_t chunk = 0;
     std::size_t chunks = 0;
-    bool active = false;  // in this round
-    Step step;
+    bool active = false;  // in this round ...
+    bool placed = false;  // ... and among its parts
+  };
+  /// Calls that take the steps of this round together: some of its parts, one behind the other.
+  struct Together {
+    std::size_t lane;
+    std::size_t first, count;
   };
 
   std::size_t lane_of(PhasedCall& call);
   void hand_over(DeviceSwitch& device);
   int choose_round();
+  void form(Job& first);
+  [[nodiscard]] std::span<Part> parts_of(const Together& together) {
+    return std::span(parts_).subspan(together.first, together.count);
+  }
   void run_step(int step, DeviceSwitch& device);
   void hand_back(DeviceSwitch& device);
 
   std::vector<Lane> lanes_;
   std::vector<Job> jobs_;
+  std::vector<Part> parts_;  // of this round
+  std::vector<Together> together_;
 };
 
 }  // namespace sdp4bit

@@ -8,7 +8,7 @@
 
 namespace sdp4bit {
 
-class ProbeCall final : public PhasedCall {
+class ProbeCall final : public SingleCall {
  public:
   void set(CommState& of_comm, cudaStream_t of_stream, const ProbeArgs& args) {
     comm_ = &of_comm;
@@ -22,8 +22,8 @@ class ProbeCall final : public PhasedCall {
   std::size_t chunk_bytes(std::size_t) const override { return 0; }
   int step_count() const override { return 1; }
   const char* phase(int) const override { return "weight probe"; }
-  void launch(const Step& step) override { check(answer_probe(args_, step.stream)); }
-  void exchange(const Step&) override {}
+  void launch_step(const Step& step) override { check(answer_probe(args_, step.stream)); }
+  void exchange_step(const Step&) override {}
 
  private:
   CommState* comm_ = nullptr;

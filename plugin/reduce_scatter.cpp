@@ -4,14 +4,23 @@
 //                -> exchange between nodes -> reduce_finish
 //   one level    quantize -> exchange with all ranks -> reduce_finish; 8 bits on one node, else 4
 //
-// Who sends what to whom, and where it lies, is in gradient_layout.cpp.
+// Calls of a group that belong to one communicator share the kernels of a phase, and their messages to a peer
+// are one. Who sends what to whom, and where it lies, is in gradient_layout.cpp.
 #include "plugin/reduce_scatter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "plugin/real_nccl.h"
 
 namespace sdp4bit {
+namespace {
+
+ReduceScatterCall& gradient(const Part& part) {
+  return static_cast<ReduceScatterCall&>(*part.call);
+}
+
+}  // namespace
 
 void upload_segment_tables(CommState& comm, cudaStream_t stream) {
   const std::vector<std::uint32_t> first = first_segments(comm.topology);
@@ -34,7 +43,6 @@ void ReduceScatterCall::set(std::shared_ptr<CommState> comm, const ReduceScatter
   type_ = element_type(args.type).value();
   path_ = gradient_path(comm_->topology);
   chunk_length_ = gradient_chunk_length(args.count, comm_->topology, config());
-  layout_ = gradient_layout(chunk_length_, comm_->topology, config());
   draw_ = comm_->take_draw();
   sampled_ = false;
   scales_ = scales;
@@ -44,7 +52,7 @@ std::size_t ReduceScatterCall::chunk_count() const {
   return (args_.count + chunk_length_ - 1) / chunk_length_;
 }
 std::size_t ReduceScatterCall::chunk_bytes(std::size_t) const {
-  return layout_.bytes;
+  return gradient_layout(chunk_length_, comm_->topology, config()).bytes;
 }
 int ReduceScatterCall::step_count() const {
   return path_ == GradientPath::two_levels ? 3 : 2;
@@ -70,13 +78,24 @@ const char* ReduceScatterCall::phase(int step) const {
                                    : "gradient reduce_finish";
 }
 
-void ReduceScatterCall::launch(const Step& step) {
-  if (step.step == 0) {
-    launch_quantize(step);
-  } else if (step.step + 1 < step_count()) {
-    launch_reduce_requantize(step);
+void ReduceScatterCall::arrange(std::span<const Part> together) {
+  const Topology& topology = comm_->topology;
+  const auto alone = [&](const Part& part) {
+    return gradient_layout(gradient(part).chunk_elements(part.step.chunk), topology, config());
+  };
+  JointGradientLayout joint;
+  for (const Part& part : together) joint.add(alone(part));
+  for (const Part& part : together) gradient(part).layout_ = joint.next(alone(part), topology);
+}
+
+void ReduceScatterCall::launch(std::span<const Part> together) {
+  const int step = together.front().step.step;
+  if (step == 0) {
+    launch_quantize(together);
+  } else if (step + 1 < step_count()) {
+    launch_reduce_requantize(together);
   } else {
-    launch_reduce_finish(step);
+    launch_reduce_finish(together);
   }
 }
 
@@ -85,98 +104,132 @@ SampleTarget ReduceScatterCall::sample_target(SampleKind kind, const Step& step)
                                 step.chunk + 1 == chunk_count());
 }
 
-void ReduceScatterCall::launch_quantize(const Step& step) {
-  const Topology& topology = comm_->topology;
-  const QuantizeArgs args{.input = segments(step.chunk),
-                          .table = comm_->tables.first_phase,
-                          .message_count = first_peers(topology),
-                          .segments_per_message = path_ == GradientPath::two_levels ? topology.node_count : 1,
-                          .messages = {step.workspace.data() + layout_.first_send, layout_.first_stride},
-                          .codec = first_codec(topology, config()),
-                          .key = comm_->noise,
-                          .draw = draw_,
-                          .kind = first_kind(),
-                          .sender = comm_->rank,
-                          .chunk = static_cast<std::uint32_t>(step.chunk),
-                          .nonfinite = &comm_->counters()->gradients};
-  check(quantize(args, step.stream));
-  if (sampled_) check(sample_quantize(args, sample_target(SampleKind::gradient_first, step), step.stream));
-  if (!scales_) return;
-  check(count_scales({.messages = args.messages,
-                      .message_count = args.message_count,
-                      .segments_per_message = args.segments_per_message,
-                      .count = args.input.count,
-                      .codec = args.codec,
-                      .histogram = scales_},
-                     step.stream));
+void ReduceScatterCall::launch_quantize(std::span<const Part> together) {
+  std::vector<QuantizeArgs>& calls = gradient(together.front()).comm_->gradient_launches.quantize;
+  calls.clear();
+  for (const Part& part : together) calls.push_back(gradient(part).quantize_args(part.step));
+  check(quantize_batch(calls, together.front().step.stream));
+  for (std::size_t i = 0; i < together.size(); ++i) {
+    const ReduceScatterCall& call = gradient(together[i]);
+    const Step& step = together[i].step;
+    const QuantizeArgs& args = calls[i];
+    if (call.sampled_)
+      check(sample_quantize(args, call.sample_target(SampleKind::gradient_first, step), step.stream));
+    if (!call.scales_) continue;
+    check(count_scales({.messages = args.messages,
+                        .message_count = args.message_count,
+                        .segments_per_message = args.segments_per_message,
+                        .count = args.input.count,
+                        .codec = args.codec,
+                        .histogram = call.scales_},
+                       step.stream));
+  }
 }
 
-void ReduceScatterCall::launch_reduce_requantize(const Step& step) {
+QuantizeArgs ReduceScatterCall::quantize_args(const Step& step) const {
   const Topology& topology = comm_->topology;
-  const ReduceRequantizeArgs args{
-      .input = segments(step.chunk),
-      .own_table = comm_->tables.own_column,
-      .received = {step.workspace.data() + layout_.first_receive, layout_.first_stride},
-      .peer_count = topology.local_size - 1,
-      .own_position = topology.local_rank,
-      .received_codec = config().intra_codec(),
-      .node_count = topology.node_count,
-      .own_node = topology.node,
-      .messages = {step.workspace.data() + layout_.second_send, layout_.second_stride},
-      .own_partial = own_partial(step),
-      .codec = config().inter_codec(),
-      .key = comm_->noise,
-      .draw = draw_,
-      .sender = comm_->rank,
-      .chunk = static_cast<std::uint32_t>(step.chunk),
-      .error = comm_->error_flag(),
-      .nonfinite = &comm_->counters()->gradients};
-  check(reduce_requantize(args, step.stream));
-  if (sampled_) check(sample_requantize(args, sample_target(SampleKind::gradient_second, step), step.stream));
+  return {.input = segments(step.chunk),
+          .table = comm_->tables.first_phase,
+          .message_count = first_peers(topology),
+          .segments_per_message = path_ == GradientPath::two_levels ? topology.node_count : 1,
+          .messages = {step.workspace.data() + layout_.first_send, layout_.first_stride},
+          .codec = first_codec(topology, config()),
+          .key = comm_->noise,
+          .draw = draw_,
+          .kind = first_kind(),
+          .sender = comm_->rank,
+          .chunk = static_cast<std::uint32_t>(step.chunk),
+          .nonfinite = &comm_->counters()->gradients};
 }
 
-void ReduceScatterCall::launch_reduce_finish(const Step& step) {
+void ReduceScatterCall::launch_reduce_requantize(std::span<const Part> together) {
+  std::vector<ReduceRequantizeArgs>& calls =
+      gradient(together.front()).comm_->gradient_launches.reduce_requantize;
+  calls.clear();
+  for (const Part& part : together) calls.push_back(gradient(part).reduce_requantize_args(part.step));
+  check(reduce_requantize_batch(calls, together.front().step.stream));
+  for (std::size_t i = 0; i < together.size(); ++i) {
+    const ReduceScatterCall& call = gradient(together[i]);
+    const Step& step = together[i].step;
+    if (call.sampled_)
+      check(sample_requantize(calls[i], call.sample_target(SampleKind::gradient_second, step), step.stream));
+  }
+}
+
+ReduceRequantizeArgs ReduceScatterCall::reduce_requantize_args(const Step& step) const {
+  const Topology& topology = comm_->topology;
+  return {.input = segments(step.chunk),
+          .own_table = comm_->tables.own_column,
+          .received = {step.workspace.data() + layout_.first_receive, layout_.first_stride},
+          .peer_count = topology.local_size - 1,
+          .own_position = topology.local_rank,
+          .received_codec = config().intra_codec(),
+          .node_count = topology.node_count,
+          .own_node = topology.node,
+          .messages = {step.workspace.data() + layout_.second_send, layout_.second_stride},
+          .own_partial = own_partial(step),
+          .codec = config().inter_codec(),
+          .key = comm_->noise,
+          .draw = draw_,
+          .sender = comm_->rank,
+          .chunk = static_cast<std::uint32_t>(step.chunk),
+          .error = comm_->error_flag(),
+          .nonfinite = &comm_->counters()->gradients};
+}
+
+/// The group's last one moves the counter of draws on.
+void ReduceScatterCall::launch_reduce_finish(std::span<const Part> together) {
+  CommState& comm = *gradient(together.front()).comm_;
+  std::vector<ReduceFinishArgs>& calls = comm.gradient_launches.reduce_finish;
+  calls.clear();
+  for (const Part& part : together) calls.push_back(gradient(part).reduce_finish_args(part.step));
+  DrawAdvance advance;
+  if (together.front().step.last_of_kind) {
+    advance = {.counter = comm.draw_counter(),
+               .by = std::exchange(comm.draws_in_group, 0),
+               .mirror = comm.counter_mirror(),
+               .finished_blocks = comm.finished_blocks()};
+  }
+  check(reduce_finish_batch(calls, together.front().step.stream, advance));
+}
+
+ReduceFinishArgs ReduceScatterCall::reduce_finish_args(const Step& step) const {
   const Topology& topology = comm_->topology;
   const bool two_levels = path_ == GradientPath::two_levels;
   const std::size_t receive = two_levels ? layout_.second_receive : layout_.first_receive;
   const std::size_t stride = two_levels ? layout_.second_stride : layout_.first_stride;
-  check(reduce_finish(
-      {.input = segments(step.chunk),
-       .own_partial = two_levels ? own_partial(step) : nullptr,
-       .own_segment = comm_->rank,
-       .received = {step.workspace.data() + receive, stride},
-       .message_count = two_levels ? topology.node_count - 1 : first_peers(topology),
-       .own_position = two_levels ? topology.node : comm_->rank,
-       .codec = two_levels ? config().inter_codec() : first_codec(topology, config()),
-       .out_factor = args_.kind == OpKind::avg ? 1.0f / static_cast<float>(topology.ranks) : 1.0f,
-       .output = args_.receive,
-       .chunk = static_cast<std::uint32_t>(step.chunk),
-       .kind = two_levels ? MessageKind::gradient_between_nodes : first_kind(),
-       .error = comm_->error_flag(),
-       .nonfinite = &comm_->counters()->gradients},
-      step.stream));
+  return {.input = segments(step.chunk),
+          .own_partial = two_levels ? own_partial(step) : nullptr,
+          .own_segment = comm_->rank,
+          .received = {step.workspace.data() + receive, stride},
+          .message_count = two_levels ? topology.node_count - 1 : first_peers(topology),
+          .own_position = two_levels ? topology.node : comm_->rank,
+          .codec = two_levels ? config().inter_codec() : first_codec(topology, config()),
+          .out_factor = args_.kind == OpKind::avg ? 1.0f / static_cast<float>(topology.ranks) : 1.0f,
+          .output = args_.receive,
+          .chunk = static_cast<std::uint32_t>(step.chunk),
+          .kind = two_levels ? MessageKind::gradient_between_nodes : first_kind(),
+          .error = comm_->error_flag(),
+          .nonfinite = &comm_->counters()->gradients};
 }
 
-void ReduceScatterCall::exchange(const Step& step) {
-  if (step.step + 1 == step_count()) return;
+/// One message to each peer: the first call's parts lead those of the others.
+void ReduceScatterCall::exchange(std::span<const Part> together) {
+  const Step& step = together.front().step;
   const Topology& topology = comm_->topology;
   const RealNccl& real = real_nccl();
   const bool first = step.step == 0;
-  const std::size_t length = chunk_elements(step.chunk);
-  const std::size_t bytes =
-      first ? message_bytes(length, path_ == GradientPath::two_levels ? topology.node_count : 1,
-                            first_codec(topology, config()))
-            : message_bytes(length, 1, config().inter_codec());
-  const std::size_t stride = first ? layout_.first_stride : layout_.second_stride;
+  const std::size_t bytes = first ? layout_.first_stride : layout_.second_stride;
   std::byte* send = step.workspace.data() + (first ? layout_.first_send : layout_.second_send);
   std::byte* receive = step.workspace.data() + (first ? layout_.first_receive : layout_.second_receive);
   const std::uint32_t messages = first ? first_peers(topology) : topology.node_count - 1;
-  for (std::uint32_t message = 0; message < messages; ++message, send += stride, receive += stride) {
+  for (std::uint32_t message = 0; message < messages; ++message, send += bytes, receive += bytes) {
     const auto peer =
         static_cast<int>(first ? first_peer(topology, message) : second_peer(topology, message));
     check(real.send(send, bytes, ncclUint8, peer, comm_->handle, step.stream));
     check(real.recv(receive, bytes, ncclUint8, peer, comm_->handle, step.stream));
   }
+  comm_->stats->of(Collective::reduce_scatter).add(Counter::sends, messages);
 }
 
 LinkBytes ReduceScatterCall::sent_bytes() const {
@@ -195,12 +248,6 @@ LinkBytes ReduceScatterCall::sent_bytes() const {
       bytes.between_nodes += (topology.node_count - 1) * message_bytes(length, 1, config().inter_codec());
   }
   return bytes;
-}
-
-std::uint64_t ReduceScatterCall::sends() const {
-  const Topology& topology = comm_->topology;
-  return chunk_count() *
-         (first_peers(topology) + (path_ == GradientPath::two_levels ? topology.node_count - 1 : 0));
 }
 
 }  // namespace sdp4bit

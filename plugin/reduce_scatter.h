@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "kernels/launch.h"
 #include "plugin/comm_state.h"
@@ -42,16 +43,17 @@ class ReduceScatterCall final : public PhasedCall {
 
   CommState& comm() override { return *comm_; }
   cudaStream_t stream() const override { return args_.stream; }
+  CallKind kind() const override { return CallKind::gradient; }
   std::size_t chunk_count() const override;
   std::size_t chunk_bytes(std::size_t chunk) const override;
   int step_count() const override;
   const char* phase(int step) const override;
-  void launch(const Step& step) override;
-  void exchange(const Step& step) override;
+  void arrange(std::span<const Part> together) override;
+  void launch(std::span<const Part> together) override;
+  void exchange(std::span<const Part> together) override;
 
   /// Payload that this rank sends in all chunks.
   [[nodiscard]] LinkBytes sent_bytes() const;
-  [[nodiscard]] std::uint64_t sends() const;
 
  private:
   [[nodiscard]] std::size_t chunk_elements(std::size_t chunk) const;
@@ -64,16 +66,19 @@ class ReduceScatterCall final : public PhasedCall {
     return reinterpret_cast<float*>(step.workspace.data() + layout_.own_partial);
   }
   [[nodiscard]] SampleTarget sample_target(SampleKind kind, const Step& step) const;
-  void launch_quantize(const Step& step);
-  void launch_reduce_requantize(const Step& step);
-  void launch_reduce_finish(const Step& step);
+  [[nodiscard]] QuantizeArgs quantize_args(const Step& step) const;
+  [[nodiscard]] ReduceRequantizeArgs reduce_requantize_args(const Step& step) const;
+  [[nodiscard]] ReduceFinishArgs reduce_finish_args(const Step& step) const;
+  static void launch_quantize(std::span<const Part> together);
+  static void launch_reduce_requantize(std::span<const Part> together);
+  static void launch_reduce_finish(std::span<const Part> together);
 
   std::shared_ptr<CommState> comm_;
   ReduceScatterArgs args_;
   ElementType type_ = ElementType::float32;
   GradientPath path_ = GradientPath::one_level;
   std::size_t chunk_length_ = 0;
-  GradientLayout layout_;  // of a full chunk
+  GradientLayout layout_;  // of the chunk under way, with those that it travels with
   Draw draw_;
   bool sampled_ = false;
   ScaleHistogram* scales_ = nullptr;

@@ -33,7 +33,7 @@ WeightLayout DifferenceCall::layout_of(std::size_t chunk) const {
                        plan_.comm->topology);
 }
 
-void DifferenceCall::launch(const Step& step) {
+void DifferenceCall::launch_step(const Step& step) {
   if (step.step == 0) {
     launch_encode(step);
     return;
@@ -171,7 +171,7 @@ void DifferenceCall::keep_exact(const Step& step) {
                         cudaMemcpyDeviceToDevice, step.stream));
 }
 
-void DifferenceCall::exchange(const Step& step) {
+void DifferenceCall::exchange_step(const Step& step) {
   const WeightLayout layout = layout_of(step.chunk);
   const WeightTables& tables = *plan_.tables;
   const RealNccl& real = real_nccl();

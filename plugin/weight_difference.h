@@ -40,7 +40,7 @@ struct DifferencePlan {
   bool sampled = false;  // measures the error of what it sends, too
 };
 
-class DifferenceCall final : public PhasedCall {
+class DifferenceCall final : public SingleCall {
  public:
   void set(const DifferencePlan& plan);
 
@@ -52,8 +52,8 @@ class DifferenceCall final : public PhasedCall {
   const char* phase(int step) const override {
     return step == 0 ? "weight encode" : step == 1 ? "weight add" : "weight scatter";
   }
-  void launch(const Step& step) override;
-  void exchange(const Step& step) override;
+  void launch_step(const Step& step) override;
+  void exchange_step(const Step& step) override;
 
   /// Instead of all steps, where the call went native: takes back what is left of a step.
   void only_answer_probe(const Step& step);

@@ -11,7 +11,7 @@ void RecordCall::set(const RecordPlan& plan) {
   layout_ = record_layout(plan.shard.shard, plan.shard.codec.group_size, plan.comm->ranks);
 }
 
-void RecordCall::launch(const Step& step) {
+void RecordCall::launch_step(const Step& step) {
   std::byte* const workspace = step.workspace.data();
   const WeightChunk& shard = plan_.shard;
   if (step.step == 0) {
@@ -64,7 +64,7 @@ void RecordCall::launch(const Step& step) {
                      step.stream));
 }
 
-void RecordCall::exchange(const Step& step) {
+void RecordCall::exchange_step(const Step& step) {
   if (step.step != 0) return;
   check(real_nccl().all_gather(step.workspace.data() + layout_.own, step.workspace.data() + layout_.all,
                                sizeof(MessageHeader), ncclUint8, plan_.comm->handle, step.stream));

@@ -32,7 +32,7 @@ struct RecordPlan {
   CallWords* words = nullptr;
 };
 
-class RecordCall final : public PhasedCall {
+class RecordCall final : public SingleCall {
  public:
   void set(const RecordPlan& plan);
 
@@ -42,8 +42,8 @@ class RecordCall final : public PhasedCall {
   std::size_t chunk_bytes(std::size_t) const override { return layout_.bytes; }
   int step_count() const override { return 2; }
   const char* phase(int step) const override { return step == 0 ? "weight record" : "weight entries"; }
-  void launch(const Step& step) override;
-  void exchange(const Step& step) override;
+  void launch_step(const Step& step) override;
+  void exchange_step(const Step& step) override;
 
  private:
   RecordPlan plan_;

@@ -46,17 +46,17 @@ std::size_t VotedCall::chunk_bytes(std::size_t chunk) const {
   return chunk == 0 ? std::max(bytes, layout_of(plan_).bytes) : bytes;
 }
 
-void VotedCall::launch(const Step& step) {
+void VotedCall::launch_step(const Step& step) {
   if (step.step == 0) {
     if (step.chunk == 0) launch_vote(step);
     return;
   }
   if (step.step == 1 && step.chunk == 0) read_vote(step);
-  if (!native_) return difference_.launch(inner(step));
+  if (!native_) return difference_.launch_step(inner(step));
   if (step.step == 2 && step.chunk == 0) launch_entries(step);
 }
 
-void VotedCall::exchange(const Step& step) {
+void VotedCall::exchange_step(const Step& step) {
   std::byte* const workspace = step.workspace.data();
   if (step.step == 0) {
     if (step.chunk != 0) return;
@@ -64,7 +64,7 @@ void VotedCall::exchange(const Step& step) {
     check(real_nccl().all_gather(workspace + layout.own, workspace + layout.all, sizeof(MessageHeader),
                                  ncclUint8, plan_.comm->handle, step.stream));
   } else if (!native_) {
-    difference_.exchange(inner(step));
+    difference_.exchange_step(inner(step));
   } else if (step.step == 1 && step.chunk == 0) {
     check(real_nccl().all_gather(plan_.args.send, plan_.args.receive, plan_.args.count, plan_.args.type,
                                  plan_.comm->handle, step.stream));

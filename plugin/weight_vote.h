@@ -14,7 +14,7 @@
 
 namespace sdp4bit {
 
-class VotedCall final : public PhasedCall {
+class VotedCall final : public SingleCall {
  public:
   /// `votes`: words for the answer, beside those of the call.
   void set(const DifferencePlan& plan, std::uint32_t slot_count, CallWords* votes);
@@ -27,8 +27,8 @@ class VotedCall final : public PhasedCall {
   const char* phase(int step) const override {
     return step == 0 ? "weight vote" : difference_.phase(step - 1);
   }
-  void launch(const Step& step) override;
-  void exchange(const Step& step) override;
+  void launch_step(const Step& step) override;
+  void exchange_step(const Step& step) override;
 
   [[nodiscard]] const DifferenceCall& difference() const { return difference_; }
 

@@ -3,6 +3,7 @@
 #include "device_bytes.h"
 #include "gradient_phases.h"
 #include "kernels/launch.h"
+#include "kernels/tuning.h"
 
 using namespace sdp4bit;
 using namespace sdp4bit::test;
@@ -15,11 +16,32 @@ std::uint64_t value_of(const DeviceBytes& counter) {
   return value;
 }
 
+/// A group's last kernel, over several thread blocks, of a call without peers.
+void advance(const DeviceBytes& counter, std::uint32_t by) {
+  constexpr std::size_t kCount = 3 * kTile + 1;
+  const DeviceBytes input(make_elements(ElementType::float32, kCount, Content::gaussian, 1));
+  const DeviceBytes output(kCount * sizeof(float), std::byte{0});
+  const DeviceBytes finished(std::vector<std::uint32_t>{0});
+  require_success(reduce_finish({.input = {.data = input.data(), .stride = kCount, .count = kCount},
+                                 .received = {},
+                                 .codec = {},
+                                 .output = output.data()},
+                                nullptr,
+                                {.counter = counter.as<std::uint64_t>(),
+                                 .by = by,
+                                 .mirror = {},
+                                 .finished_blocks = finished.as<std::uint32_t>()}));
+  require_success(cudaDeviceSynchronize());
+  std::uint32_t left = 1;
+  require_success(cudaMemcpy(&left, finished.data(), sizeof(left), cudaMemcpyDeviceToHost));
+  CHECK(left == 0);  // ready for the next launch
+}
+
 }  // namespace
 
-TEST_CASE("Draw.AdvancesBeyond32Bits") {
+TEST_CASE("Draw.AdvancesOnceAGroupAndBeyond32Bits") {
   const DeviceBytes counter(std::vector<std::uint64_t>{0xffffffffu});
-  require_success(advance_draw(counter.as<std::uint64_t>(), 3, nullptr));
+  advance(counter, 3);
   CHECK(value_of(counter) == std::uint64_t{0xffffffffu} + 3);
 }
 
@@ -42,7 +64,7 @@ TEST_CASE("Draw.TwoExecutionsOfOneLaunchDrawAnewAndARerunDrawsTheSame") {
                                 .key = {},
                                 .draw = {.counter = counter.as<std::uint64_t>()}},
                                nullptr));
-      require_success(advance_draw(counter.as<std::uint64_t>(), 1, nullptr));
+      advance(counter, 1);
       messages.push_back(message.download());
     }
     return messages;
