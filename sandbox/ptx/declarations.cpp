@@ -6,6 +6,29 @@
 namespace sandbox::ptx {
 namespace {
 
+// More than any compiler writes: texts that ask for it are damaged, and must not take the machine's memory or
+// stack.
+constexpr std::uint64_t kLargestVariable = std::uint64_t{1} << 40;  // bytes
+constexpr int kDeepestNesting = 64;                                 // of parentheses and braces
+
+/// Counts how deep a parser is in itself.
+class Nesting {
+ public:
+  explicit Nesting(Lexer& lexer) {
+    if (++depth > kDeepestNesting) {
+      --depth;
+      lexer.fail("nested too deeply");
+    }
+  }
+  ~Nesting() { --depth; }
+  Nesting(const Nesting&) = delete;
+  Nesting& operator=(const Nesting&) = delete;
+
+ private:
+  static thread_local int depth;
+};
+thread_local int Nesting::depth = 0;
+
 std::uint64_t bits_of_float(const Token& token) {
   if (token.kind == Token::Kind::float32)
     return std::bit_cast<std::uint64_t>(
@@ -14,6 +37,7 @@ std::uint64_t bits_of_float(const Token& token) {
 }
 
 Initializer parse_element(Lexer& lexer) {
+  const Nesting nesting(lexer);
   Initializer value;
   const bool minus = lexer.accept('-');
   const Token token = lexer.peek();
@@ -54,6 +78,7 @@ Initializer parse_element(Lexer& lexer) {
 }
 
 void parse_initializers(Lexer& lexer, std::vector<Initializer>& values) {
+  const Nesting nesting(lexer);
   if (!lexer.accept('{')) {
     values.push_back(parse_element(lexer));
     return;
@@ -64,11 +89,15 @@ void parse_initializers(Lexer& lexer, std::vector<Initializer>& values) {
   }
 }
 
-std::int64_t parse_factor(Lexer& lexer) {
-  if (lexer.accept('-')) return -parse_factor(lexer);
+// Constant expressions are 64 bits wide and wrap around.
+std::uint64_t parse_sum(Lexer& lexer);
+
+std::uint64_t parse_factor(Lexer& lexer) {
+  const Nesting nesting(lexer);
+  if (lexer.accept('-')) return 0 - parse_factor(lexer);
   if (lexer.accept('+')) return parse_factor(lexer);
   if (lexer.accept('(')) {
-    const std::int64_t value = parse_integer(lexer);
+    const std::uint64_t value = parse_sum(lexer);
     lexer.expect(')');
     return value;
   }
@@ -77,13 +106,25 @@ std::int64_t parse_factor(Lexer& lexer) {
     return 32;
   }
   if (lexer.peek().kind != Token::Kind::integer) lexer.fail("expected an integer");
-  return static_cast<std::int64_t>(lexer.next().bits);
+  return lexer.next().bits;
 }
 
-std::int64_t parse_product(Lexer& lexer) {
-  std::int64_t value = parse_factor(lexer);
+std::uint64_t parse_product(Lexer& lexer) {
+  std::uint64_t value = parse_factor(lexer);
   while (lexer.accept('*')) value *= parse_factor(lexer);
   return value;
+}
+
+std::uint64_t parse_sum(Lexer& lexer) {
+  std::uint64_t value = parse_product(lexer);
+  for (;;) {
+    if (lexer.accept('+'))
+      value += parse_product(lexer);
+    else if (lexer.accept('-'))
+      value -= parse_product(lexer);
+    else
+      return value;
+  }
 }
 
 struct Shape {
@@ -99,6 +140,7 @@ Shape parse_shape(Lexer& lexer) {
     if (word == "align") {
       lexer.next();
       shape.align = static_cast<std::uint32_t>(parse_integer(lexer));
+      if (!std::has_single_bit(shape.align)) lexer.fail("an alignment is no power of two");
     } else if (word == "v2" || word == "v4" || word == "v8") {
       lexer.next();
       shape.vector = static_cast<std::uint32_t>(word[1] - '0');
@@ -144,15 +186,7 @@ std::optional<Space> space_of(std::string_view directive) {
 }
 
 std::int64_t parse_integer(Lexer& lexer) {
-  std::int64_t value = parse_product(lexer);
-  for (;;) {
-    if (lexer.accept('+'))
-      value += parse_product(lexer);
-    else if (lexer.accept('-'))
-      value -= parse_product(lexer);
-    else
-      return value;
-  }
+  return static_cast<std::int64_t>(parse_sum(lexer));
 }
 
 std::vector<std::unique_ptr<Variable>> parse_variables(Lexer& lexer, Space space, bool list) {
@@ -172,7 +206,9 @@ std::vector<std::unique_ptr<Variable>> parse_variables(Lexer& lexer, Space space
         open = true;
         continue;
       }
-      count *= static_cast<std::uint64_t>(parse_integer(lexer));
+      const std::uint64_t length = parse_sum(lexer);
+      if (count > 0 && length > kLargestVariable / count) lexer.fail("an array is too large");
+      count *= length;
       lexer.expect(']');
     }
     if (lexer.accept('=')) parse_initializers(lexer, variable->initializers);

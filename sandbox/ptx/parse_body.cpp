@@ -9,6 +9,8 @@
 namespace sandbox::ptx {
 namespace {
 
+constexpr std::int64_t kMostRegisters = 1 << 20;  // of one declaration: a thousand times what compilers write
+
 /// Names of one { } of a body; inline assembly reuses names in blocks of its own.
 struct Scope {
   std::unordered_map<std::string_view, int> registers;
@@ -145,11 +147,12 @@ class BodyParser {
       const auto name = lexer_.expect_word().text;
       const int first = static_cast<int>(body_.registers.size());
       if (lexer_.accept('<')) {
-        const auto count = static_cast<int>(parse_integer(lexer_));
+        const std::int64_t count = parse_integer(lexer_);
         lexer_.expect('>');
+        if (count < 0 || count > kMostRegisters) lexer_.fail("too many registers");
         body_.registers.resize(body_.registers.size() + static_cast<std::size_t>(count),
                                Register{name, kind});
-        scopes_.back().ranges[name] = {first, count};
+        scopes_.back().ranges[name] = {first, static_cast<int>(count)};
       } else {
         body_.registers.push_back({name, kind});
         scopes_.back().registers[name] = first;
