@@ -1,5 +1,4 @@
-// Threads of the library's own: they serve the user who watches a job, so a job must never fail for want of
-// one.
+// Starts the library's own threads, for which no job may fail: they only serve whoever watches it.
 #pragma once
 
 #include <csignal>
@@ -11,9 +10,9 @@
 
 namespace sdp4bit {
 
-/// Detached, and deaf to signals: the program's are for the program's threads. Where it cannot start, one
-/// line says what the user goes without. `body` must not let go of anything that the end of the process
-/// destroys.
+/// Runs `body` in a detached thread that takes no signals: the program's are for the program's threads. False
+/// where it cannot start; one line says that there will be no `what`. The thread may outlive everything that
+/// the end of the process destroys, so `body` must own or leak what it touches.
 template <typename Body>
 bool start_background_thread(const char* what, Body body) noexcept {
   sigset_t all, before;

@@ -19,10 +19,9 @@
 
 #include "plugin/boundary.h"
 #include "plugin/creation.h"
+#include "plugin/export.h"
 #include "plugin/group.h"
 #include "plugin/real_nccl.h"
-
-#define SDP4BIT_EXPORT extern "C" __attribute__((visibility("default")))
 
 using namespace sdp4bit;
 

@@ -14,10 +14,21 @@ std::atomic<LogLevel> current_level{LogLevel::warn};
 thread_local LogSubject subject_of_thread;
 std::atomic<std::uint64_t> errors{0}, warnings{0};
 
-void write_line(const char* level, const char* format, std::va_list arguments) noexcept {
+/// What one of the functions below says: from which level on, under which name, and who counts it.
+struct Kind {
+  LogLevel level;
+  const char* name;
+  std::atomic<std::uint64_t>* counter = nullptr;
+};
+constexpr Kind kError{LogLevel::error, "error", &errors}, kWarning{LogLevel::warn, "warn", &warnings},
+    kNotice{LogLevel::warn, "info"}, kInfo{LogLevel::info, "info"}, kTrace{LogLevel::trace, "trace"};
+
+void say(const Kind& kind, const char* format, std::va_list arguments) noexcept {
+  if (kind.counter) kind.counter->fetch_add(1, std::memory_order_relaxed);
+  if (!log_enabled(kind.level)) return;
   char line[1024];
   const LogSubject subject = subject_of_thread;
-  int length = std::snprintf(line, sizeof line, "sdp4bit %s", level);
+  int length = std::snprintf(line, sizeof line, "sdp4bit %s", kind.name);
   const auto room = [&] { return sizeof line - static_cast<std::size_t>(length); };
   const auto tail = [&] { return line + length; };
   if (subject.rank >= 0) length += std::snprintf(tail(), room(), " r%d", subject.rank);
@@ -54,20 +65,19 @@ LogScope::~LogScope() {
   subject_of_thread = before_;
 }
 
-#define SDP4BIT_LOG_FUNCTION(function, level, name, count) \
-  void function(const char* format, ...) noexcept {        \
-    count;                                                 \
-    if (!log_enabled(level)) return;                       \
-    std::va_list arguments;                                \
-    va_start(arguments, format);                           \
-    write_line(name, format, arguments);                   \
-    va_end(arguments);                                     \
+// A template cannot pass C's variable arguments on.
+#define SDP4BIT_LOG_FUNCTION(function, kind)        \
+  void function(const char* format, ...) noexcept { \
+    std::va_list arguments;                         \
+    va_start(arguments, format);                    \
+    say(kind, format, arguments);                   \
+    va_end(arguments);                              \
   }
-SDP4BIT_LOG_FUNCTION(log_error, LogLevel::error, "error", errors.fetch_add(1, std::memory_order_relaxed))
-SDP4BIT_LOG_FUNCTION(log_warn, LogLevel::warn, "warn", warnings.fetch_add(1, std::memory_order_relaxed))
-SDP4BIT_LOG_FUNCTION(log_notice, LogLevel::warn, "info", )
-SDP4BIT_LOG_FUNCTION(log_info, LogLevel::info, "info", )
-SDP4BIT_LOG_FUNCTION(log_trace, LogLevel::trace, "trace", )
+SDP4BIT_LOG_FUNCTION(log_error, kError)
+SDP4BIT_LOG_FUNCTION(log_warn, kWarning)
+SDP4BIT_LOG_FUNCTION(log_notice, kNotice)
+SDP4BIT_LOG_FUNCTION(log_info, kInfo)
+SDP4BIT_LOG_FUNCTION(log_trace, kTrace)
 #undef SDP4BIT_LOG_FUNCTION
 
 }  // namespace sdp4bit

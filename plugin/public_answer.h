@@ -1,13 +1,10 @@
-// What every function of sdp4bit.h needs: the export attribute, and answers that no exception leaves, for C
-// programs cannot catch.
+// The answers of sdp4bit.h's functions: no exception leaves them, for C programs cannot catch.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <string>
-
-#define SDP4BIT_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace sdp4bit {
 

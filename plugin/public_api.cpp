@@ -7,6 +7,7 @@
 #include <string>
 
 #include "plugin/comm_state.h"
+#include "plugin/export.h"
 #include "plugin/handshake.h"
 #include "plugin/late_binding.h"
 #include "plugin/log.h"

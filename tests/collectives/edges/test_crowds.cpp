@@ -3,8 +3,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <random>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "catch.h"
 #include "life_case.h"
@@ -35,7 +40,6 @@ TEST_CASE("Crowd.SixtyFourCommunicatorsInGroupsOfAllSizes") {
       run_cluster({.node_of = even_nodes(2, 1), .environment = everything_and("SDP4BIT_WORKSPACE", "64K")},
                   [](RankContext& rank) {
                     constexpr std::size_t kComms = 64;
-                    const Reduction call(kGradient, rank.rank, rank.ranks);
                     std::vector<ncclComm_t> comms;
                     std::vector<cudaStream_t> streams;
                     for (std::size_t i = 0; i < kComms; ++i) {
