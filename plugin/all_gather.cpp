@@ -27,7 +27,6 @@ namespace {
 
 constexpr std::size_t kMostClasses = 64;
 constexpr std::uint32_t kDirectClass = ~0u;  // the class number of stateless calls
-constexpr std::uint32_t kDirectGroup = 128;  // elements that share a scale: nothing corrects the error later
 
 /// Calls of one kind, reused from group to group.
 template <typename Call>
@@ -43,15 +42,6 @@ class CallPool {
   std::deque<Call> calls_;
   std::size_t used_ = 0;
 };
-
-Codec direct_codec() {
-  Codec codec = config().weight_codec();
-  codec.bits = config().weight_direct;
-  // Four bits are there to be compared with differences of four bits: the groups are theirs.
-  if (codec.bits != 4) codec.group_size = kDirectGroup;
-  codec.coding = Coding::nearest;  // nothing is offered again
-  return codec;
-}
 
 void warn_workspace_too_small(std::size_t count) {
   static Once once;
@@ -116,8 +106,8 @@ bool WeightState::Impl::takes_class(std::size_t count, ElementType type) const {
 
 GatherKind WeightState::Impl::without_ledger(std::size_t count, ElementType type) const {
   if (direct_tables.path == WeightPath::none || type == ElementType::float32) return GatherKind::native;
-  const bool fits = weight_chunk_length(count, type, direct_tables.path, direct_codec(), comm.topology,
-                                        config().workspace) != 0;
+  const bool fits = weight_chunk_length(count, type, direct_tables.path, config().direct_codec(),
+                                        comm.topology, config().workspace) != 0;
   if (!fits) warn_workspace_too_small(count);
   return fits ? GatherKind::difference : GatherKind::native;
 }
@@ -148,7 +138,7 @@ DifferencePlan WeightState::Impl::plan_direct(GatherClass* gathers, const AllGat
   return {.comm = &comm,
           .tables = &direct_tables,
           .shard = {.type = element_type(args.type).value(),
-                    .codec = direct_codec(),
+                    .codec = config().direct_codec(),
                     .shard = args.count,
                     .offset = 0,
                     .count = args.count,

@@ -64,6 +64,7 @@ inline constexpr Words<CodecName, 6> kGradientCodecs{{{{"int4-sr", {4, Coding::s
 inline constexpr Words<CodecName, 3> kWeightCodecs{
     {{{"int4", {4, Coding::nearest}}, {"int8", {8, Coding::nearest}}, {"compand4", {4, Coding::companded}}}}};
 inline constexpr Words<std::uint32_t, 3> kDirectBits{{{{"0", 0}, {"8", 8}, {"4", 4}}}};
+inline constexpr Words<Preset, 2> kPresets{{{{"default", Preset::standard}, {"paper", Preset::paper}}}};
 inline constexpr Words<ScaleType, 2> kScales{{{{"fp32", ScaleType::float32}, {"bf16", ScaleType::bfloat16}}}};
 inline constexpr Words<WeightLedger, 3> kLedgers{
     {{{"node", WeightLedger::node}, {"full", WeightLedger::full}, {"off", WeightLedger::off}}}};

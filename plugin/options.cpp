@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "plugin/option_values.h"
+#include "plugin/presets.h"
 
 extern "C" char** environ;
 
@@ -62,6 +63,22 @@ constexpr Option words(const char* name, bool shapes_wire, const char* help) {
 
 constexpr bool kWire = true, kLocal = false;
 constexpr const char* kBytes = "bytes, with K, M or G";
+constexpr const char* kPresetName = "SDP4BIT_PRESET";
+
+/// Shapes nothing by itself: ranks compare the six values that come of it.
+constexpr Option preset_row() {
+  Option option = words<&Config::preset, kPresets>(kPresetName, kLocal,
+                                                   "defaults of codecs, groups and scales: this version's, "
+                                                   "or those of the SDP4Bit paper; a variable that is "
+                                                   "set beside it wins, and ranks compare what comes of it");
+  option.parse = [](std::string_view text, Config& config) {
+    Preset preset{};
+    if (!kPresets.parse(text, preset)) return false;
+    apply_preset(preset, config);
+    return true;
+  };
+  return option;
+}
 
 const std::array kTable{
     row<&Config::enable, parse_switch, print_switch>("SDP4BIT_ENABLE", "0, 1", kWire,
@@ -84,6 +101,7 @@ const std::array kTable{
     row<&Config::weight_types, parse_types, print_types>("SDP4BIT_WEIGHT_TYPES",
                                                          "bf16, fp16, fp32, joined by commas", kWire,
                                                          "element types taken by AllGather"),
+    preset_row(),
     words<&Config::codec_inter, kGradientCodecs>(
         "SDP4BIT_CODEC_INTER", kWire,
         "codec of gradients between nodes: sr rounds stochastically, rn to nearest; dither is unbiased as sr "
@@ -96,7 +114,7 @@ const std::array kTable{
                                                             "elements of a gradient that share a scale"),
     row<&Config::hadamard, parse_hadamard, print_number>("SDP4BIT_HADAMARD", "32, 0", kWire,
                                                          "points of the transform of gradients; 0: none"),
-    words<&Config::scale, kScales>("SDP4BIT_SCALE", kWire, "type of the scales"),
+    words<&Config::scale, kScales>("SDP4BIT_SCALE", kWire, "type of the scales of gradients and of weights"),
     words<&Config::codec_weight, kWeightCodecs>(
         "SDP4BIT_CODEC_WEIGHT", kWire,
         "codec of weight differences; compand4 has levels that are denser near zero"),
@@ -114,11 +132,13 @@ const std::array kTable{
         "waits"),
     row<&Config::weight_refresh, parse_number32, print_number>(
         "SDP4BIT_WEIGHT_REFRESH", "a number; 0: never", kWire, "rounds of differences before a native one"),
-    words<&Config::weight_direct, kDirectBits>("SDP4BIT_WEIGHT_DIRECT", kWire,
-                                               "bits of stateless coding for bf16 and fp16 weights that the "
-                                               "ledger does not take, with a scale for each 128; 4 costs "
-                                               "accuracy and is for comparison with differences only, in "
-                                               "groups of SDP4BIT_WEIGHT_GROUP; 0: native"),
+    words<&Config::weight_direct, kDirectBits>(
+        "SDP4BIT_WEIGHT_DIRECT", kWire,
+        "bits of stateless coding for bf16 and fp16 weights that the "
+        "ledger does not take: int8 in groups of 128; int4 in groups of "
+        "SDP4BIT_WEIGHT_GROUP, which costs accuracy and is for "
+        "comparison with differences only; whatever "
+        "SDP4BIT_CODEC_WEIGHT is; 0: native"),
     words<&Config::own_shard, kOwnShards>(
         "SDP4BIT_OWN_SHARD", kWire,
         "what the owner of a shard keeps: what the others hold, or its exact values (needed where the slice "
@@ -126,7 +146,7 @@ const std::array kTable{
     row<&Config::start_call, parse_number, print_number>("SDP4BIT_START_CALL", "a number", kWire,
                                                          "calls of a communicator that go to NCCL first"),
     row<&Config::seed, parse_number, print_number>("SDP4BIT_SEED", "a number", kWire,
-                                                   "seed of the noise of stochastic rounding"),
+                                                   "seed of the noise of sr and dither"),
     row<&Config::local_size, parse_number32, print_number>("SDP4BIT_LOCAL_SIZE", "a number; 0: ask the hosts",
                                                            kWire, "ranks of a node"),
     row<&Config::workspace, parse_workspace, print_bytes>(
@@ -160,6 +180,28 @@ const std::array kTable{
                                                          "a call that waits longer is named in the log"),
 };
 
+/// The defaults that differ between presets.
+std::string presets_markdown() {
+  std::string head = std::string("| default with `") + kPresetName + "=` |", rule = "|---|";
+  std::array<Config, kPresets.words.size()> presets;
+  for (std::size_t i = 0; i < presets.size(); ++i) {
+    apply_preset(kPresets.words[i].second, presets[i]);
+    head += " `" + std::string(kPresets.words[i].first) + "` |";
+    rule += "---|";
+  }
+  std::string text = head + "\n" + rule + "\n";
+  for (const Option& option : kTable) {
+    const std::string usual = option.print(presets.front());
+    const bool differs = std::any_of(presets.begin(), presets.end(),
+                                     [&](const Config& config) { return option.print(config) != usual; });
+    if (!differs || std::string_view(option.name) == kPresetName) continue;
+    text += std::string("| ") + option.name + " |";
+    for (const Config& config : presets) text += " " + option.print(config) + " |";
+    text += "\n";
+  }
+  return text;
+}
+
 // ---- the environment ----
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -183,6 +225,20 @@ std::string unknown_variable(std::string_view name) {
   return std::string(name) + " is no variable of sdp4bit and is ignored; the nearest is " + nearest->name;
 }
 
+void take_variable(std::string_view name, std::string_view text, ParsedConfig& parsed) {
+  const auto option =
+      std::find_if(kTable.begin(), kTable.end(), [&](const Option& row) { return name == row.name; });
+  if (option == kTable.end()) {
+    parsed.complaints.push_back(unknown_variable(name));
+    return;
+  }
+  const bool accepted = option->parse(text, parsed.config);
+  parsed.given[static_cast<std::size_t>(option - kTable.begin())] = {true, !accepted, std::string(text)};
+  if (accepted) return;
+  parsed.complaints.push_back(std::string(name) + "=\"" + std::string(text) + "\" is refused: accepted are " +
+                              option->accepts + "; in force is \"" + option->print(parsed.config) + "\"");
+}
+
 }  // namespace
 
 std::span<const Option> option_table() {
@@ -199,22 +255,12 @@ ParsedConfig parse_config(std::span<const char* const> environment) {
   constexpr std::string_view kPrefix = "SDP4BIT_";
   ParsedConfig parsed;
   parsed.given.resize(kTable.size());
-  for (const std::string_view entry : environment) {
-    const std::size_t equals = entry.find('=');
-    if (!entry.starts_with(kPrefix) || equals == std::string_view::npos) continue;
-    const std::string_view name = entry.substr(0, equals), text = entry.substr(equals + 1);
-    const auto option =
-        std::find_if(kTable.begin(), kTable.end(), [&](const Option& row) { return name == row.name; });
-    if (option == kTable.end()) {
-      parsed.complaints.push_back(unknown_variable(name));
-      continue;
-    }
-    const bool accepted = option->parse(text, parsed.config);
-    parsed.given[static_cast<std::size_t>(option - kTable.begin())] = {true, !accepted, std::string(text)};
-    if (!accepted) {
-      parsed.complaints.push_back(std::string(name) + "=\"" + std::string(text) +
-                                  "\" is refused: accepted are " + option->accepts + "; in force is \"" +
-                                  option->print(parsed.config) + "\"");
+  for (const bool presets : {true, false}) {
+    for (const std::string_view entry : environment) {
+      const std::size_t equals = entry.find('=');
+      if (!entry.starts_with(kPrefix) || equals == std::string_view::npos) continue;
+      const std::string_view name = entry.substr(0, equals);
+      if ((name == kPresetName) == presets) take_variable(name, entry.substr(equals + 1), parsed);
     }
   }
   return parsed;
@@ -284,7 +330,7 @@ std::string options_markdown() {
     text += std::string("| ") + option.name + " | " + (value.empty() ? "-" : value) + " | " +
             (option.shapes_wire ? "yes" : "no") + " | " + option.accepts + " | " + option.help + " |\n";
   }
-  return text;
+  return text + "\n" + presets_markdown();
 }
 
 std::string options_in_force(const Config& config) {

@@ -16,6 +16,7 @@ namespace sdp4bit {
 enum class WeightLedger : std::uint8_t { off, node, full };
 enum class OwnShard : std::uint8_t { automatic, replica, exact };
 enum class OnMismatch : std::uint8_t { native, abort };
+enum class Preset : std::uint8_t { standard, paper };
 enum class Framework : std::uint8_t { automatic, deepspeed, other };
 
 struct Collectives {
@@ -64,13 +65,14 @@ struct Config {
   std::uint64_t min_bytes = 1 << 20;
   Types gradient_types{};
   Types weight_types{.float32 = false};
-  CodecName codec_inter{.bits = 4};
+  Preset preset = Preset::standard;  // presets.h: the defaults of the codecs, groups and scales below
+  CodecName codec_inter{.bits = 4, .coding = Coding::dithered};
   CodecName codec_intra{.bits = 8};
-  std::uint32_t gradient_group = 128;
+  std::uint32_t gradient_group = 64;
   std::uint32_t hadamard = 32;
-  ScaleType scale = ScaleType::float32;
-  CodecName codec_weight{.bits = 4, .coding = Coding::nearest};
-  std::uint32_t weight_group = 2048;
+  ScaleType scale = ScaleType::bfloat16;
+  CodecName codec_weight{.bits = 4, .coding = Coding::companded};
+  std::uint32_t weight_group = 1024;
   WeightLedger weight_ledger = WeightLedger::node;
   MemoryBound weight_memory{};
   std::uint32_t weight_refresh = 1000;
@@ -109,6 +111,17 @@ struct Config {
             .coding = codec_weight.coding,
             .hadamard = false};
   }
+  /// Of weights without a ledger: to nearest in even steps, whatever codes the differences, and in small
+  /// groups, for nothing corrects the error later. Four bits are there to be compared with differences: their
+  /// groups.
+  [[nodiscard]] Codec direct_codec() const {
+    constexpr std::uint32_t kDirectGroup = 128;
+    return {.bits = weight_direct,
+            .group_size = weight_direct == 4 ? weight_group : kDirectGroup,
+            .scale = scale,
+            .coding = Coding::nearest,
+            .hadamard = false};
+  }
 };
 
 /// One variable. `parse` takes the whole text or says no; `print` gives text that parse takes.
@@ -128,7 +141,7 @@ struct Option {
 /// What the environment says of one variable.
 struct GivenValue {
   bool is_set = false;
-  bool is_refused = false;  // the text is no value: the default is in force
+  bool is_refused = false;  // the text is no value: the default, or the preset's, is in force
   std::string text{};
 };
 
@@ -137,7 +150,8 @@ struct ParsedConfig {
   std::vector<std::string> complaints;  // what was wrong: one line each, ready for the log
   std::vector<GivenValue> given;        // one for each row of the table, in its order
 };
-/// `environment` holds NAME=value texts. A bad value leaves the default in force and complains.
+/// `environment` holds NAME=value texts. A bad value leaves the default in force and complains. A preset is
+/// taken first: what is set beside it wins, in whatever order.
 [[nodiscard]] ParsedConfig parse_config(std::span<const char* const> environment);
 
 /// The environment's, read at the first call of either; config() also logs the complaints, once a process.

@@ -2,6 +2,8 @@
 #include "plugin/plan_text.h"
 
 #include "plugin/gradient_layout.h"
+#include "plugin/option_values.h"
+#include "plugin/presets.h"
 #include "plugin/weight_layout.h"
 
 namespace sdp4bit {
@@ -48,10 +50,39 @@ std::string weights(const Topology& topology, const Config& config) {
   return text.empty() ? "weights native (" + why_no_ledger(topology, config) + ")" : text;
 }
 
+std::string groups_of(std::uint32_t elements) {
+  return ", groups of " + std::to_string(elements);
+}
+
+/// What codes whatever is coded; nothing where all is native.
+std::string codecs(const Topology& topology, const Config& config, bool gradients_native) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? " " : "; ") + part; };
+  if (config.collectives.reduce_scatter && !gradients_native) {
+    const std::string inter = kGradientCodecs.print(config.codec_inter),
+                      intra = kGradientCodecs.print(config.codec_intra);
+    const GradientPath path = gradient_path(topology);
+    add((path == GradientPath::one_node     ? intra
+         : path == GradientPath::two_levels ? inter + " between nodes, " + intra + " in a node"
+                                            : inter) +
+        groups_of(config.gradient_group));
+  }
+  if (config.collectives.all_gather && weight_path(topology, config) != WeightPath::none)
+    add(kWeightCodecs.print(config.codec_weight) + groups_of(config.weight_group));
+  if (config.collectives.all_gather && config.weight_direct != 0) {
+    add("int" + std::to_string(config.weight_direct) + " without memory" +
+        groups_of(config.direct_codec().group_size));
+  }
+  if (text.empty()) return text;
+  add(kScales.print(config.scale) + " scales");
+  return "; preset " + preset_text(config) + ":" + text;
+}
+
 }  // namespace
 
 std::string plan_text(const Topology& topology, const Config& config, bool gradients_native) {
-  return gradients(topology, config, gradients_native) + "; " + weights(topology, config);
+  return gradients(topology, config, gradients_native) + "; " + weights(topology, config) +
+         codecs(topology, config, gradients_native);
 }
 
 }  // namespace sdp4bit

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin/export.h"
 #include "plugin/options.h"
 #include "plugin/public_answer.h"
 #include "plugin/real_nccl.h"

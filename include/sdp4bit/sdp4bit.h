@@ -36,12 +36,12 @@ size_t sdp4bitStatisticsPrometheus(char* buffer, size_t capacity);
 typedef struct {
   size_t size;
   const char* name;          /* of the environment variable: "SDP4BIT_MIN_BYTES" */
-  const char* default_value; /* "1M"; "" where there is none */
+  const char* default_value; /* "1M"; "" where there is none; not a preset's */
   const char* accepted;      /* which values are, for people */
   const char* help;
   const char* value; /* in force in this process */
   const char* given; /* the environment's text, NULL where it has none */
-  int is_refused;    /* the environment's text is no value, so the default is in force */
+  int is_refused;    /* the environment's text is no value, so the default, or the preset's, is in force */
   int shapes_wire;   /* must be equal on all ranks */
 } sdp4bitOption;
 /* The `index`-th option, in the order of documentation; -1 behind the last. Nothing is logged. */

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Dict
 
-CODED_4 = 4.25 / 8  # bytes an element on the wire: groups of 128 with an fp32 scale
+CODED_4 = 4.25 / 8  # bytes an element on the wire: groups of 64 with a bf16 scale
 CODED_8 = 8.25 / 8
-CODED_DIFFERENCE = 4 / 8 + 4 / 2048  # groups of 2048
-RECEIVED_4 = 0.627  # bytes read an element of a received message: headers and scales are read by each block
-RECEIVED_8 = 1.128
+CODED_DIFFERENCE = 4 / 8 + 2 / 1024  # groups of 1024, likewise
+RECEIVED_4 = 1.065  # bytes read an element of a received message: each thread reads its scale and, for noise, the header
+RECEIVED_8 = 1.065
+QUANTIZE_4, QUANTIZE_8 = 34.9, 37.7  # instructions an element that is coded
+ADD_4, ADD_8 = 20.9, 9.7  # instructions an element of a received message
 WEIGHT_BYTES = 2
 
 
@@ -53,22 +55,24 @@ def gradient_kernels(elements: float, element_bytes: float, nodes: int, local: i
     ranks = nodes * local
     segment = elements / ranks
     if nodes == 1 or local == 1:
-        coded, received = (CODED_8, RECEIVED_8) if nodes == 1 else (CODED_4, RECEIVED_4)
+        coded, received, encode, add = (
+            (CODED_8, RECEIVED_8, QUANTIZE_8, ADD_8) if nodes == 1 else (CODED_4, RECEIVED_4, QUANTIZE_4, ADD_4)
+        )
         others = ranks - 1
         return {
-            "quantize": Cost(segment * others * (element_bytes + coded), segment * others * 37.4),
-            "reduce_finish": Cost(segment * (2 * element_bytes + received * others), segment * (21.6 + 8.6 * others)),
+            "quantize": Cost(segment * others * (element_bytes + coded), segment * others * encode),
+            "reduce_finish": Cost(segment * (2 * element_bytes + received * others), segment * (21.3 + add * others)),
         }
     sent = segment * nodes * (local - 1)
     stored = (nodes - 1) / nodes * CODED_4 + 4 / nodes
     return {
-        "quantize": Cost(sent * (element_bytes + CODED_8), sent * 37.4),
+        "quantize": Cost(sent * (element_bytes + CODED_8), sent * QUANTIZE_8),
         "reduce_requantize": Cost(
             segment * nodes * (element_bytes + RECEIVED_8 * (local - 1) + stored),
-            segment * nodes * (30 + 10.3 * (local - 1)),
+            segment * nodes * (17.9 + ADD_8 * (local - 1) + 23.5 * (nodes - 1) / nodes),
         ),
         "reduce_finish": Cost(
-            segment * (4 + RECEIVED_4 * (nodes - 1) + element_bytes), segment * (15 + 8.6 * (nodes - 1))
+            segment * (4 + RECEIVED_4 * (nodes - 1) + element_bytes), segment * (14.8 + ADD_4 * (nodes - 1))
         ),
     }
 
@@ -78,14 +82,14 @@ def weight_kernels(elements: float, nodes: int, local: int) -> Dict[str, Cost]:
     shard = elements / (nodes * local)
     staged = WEIGHT_BYTES if local > 1 else 0  # a copy in the workspace, for the ranks of the node
     costs = {
-        "encode_difference": Cost(shard * (6.95 + staged), shard * (48.8 if local > 1 else 45.7)),
+        "encode_difference": Cost(shard * (6.51 + staged), shard * (56.2 if local > 1 else 53.2)),
         "add_difference": Cost(
-            shard * (nodes - 1) * (8.88 + staged), shard * (nodes - 1) * (27.7 if local > 1 else 25.2)
+            shard * (nodes - 1) * (8.81 + staged), shard * (nodes - 1) * (35.1 if local > 1 else 32.6)
         ),
     }
     if local > 1:
         passed = shard * nodes * (local - 1)
-        costs["scatter_shards"] = Cost(passed * 5.38, passed * 4.4)
+        costs["scatter_shards"] = Cost(passed * 5.38, passed * 4.5)
     return costs
 
 

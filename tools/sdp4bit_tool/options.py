@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def origin(option: Option) -> str:
     """Where the value in force comes from."""
     if option.given is None:
-        return "default"
+        return "default" if option.value == option.default else "preset"
     return "refused" if option.is_refused else "environment"
 
 
@@ -72,9 +72,9 @@ def as_text(options: Sequence[Option], width: int) -> str:
         value = option.value or "-"
         source = origin(option)
         if source == "refused":
-            source = f'default, "{option.given}" was refused'
-        elif source == "environment" and option.value != option.default:
-            source = f"environment; default {option.default or '-'}"
+            source = f'{"default" if option.value == option.default else "preset"}, "{option.given}" was refused'
+        elif source != "default" and option.value != option.default:
+            source = f"{source}; default {option.default or '-'}"
         lines.append(f"{mark} {option.name}={value}  ({source})")
         lines += textwrap.wrap(f"{option.help}. Accepted: {option.accepted}", max(width - 6, 40),
                                initial_indent="      ", subsequent_indent="      ")

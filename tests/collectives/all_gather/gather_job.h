@@ -28,6 +28,9 @@ class Disturbance {
   virtual void fail_next_allocation() = 0;
 };
 
+/// compand4's outermost levels stand at 0.81 and 0.85 of the range.
+inline constexpr double kCompandLevels = 0.5 / 0.2;
+
 struct GatherJob {
   int nodes = 2, local_ranks = 2;
   std::vector<int> node_of = {};  // of each rank, where nodes are unequal
@@ -51,9 +54,9 @@ struct GatherJob {
   int recovery = 0;
   bool owner_is_exact = false;  // the own slice must be the weights, and is not compared between ranks
   double bound = 0.0;  // 0: what differences promise; else the largest error relative to a group's maximum
-  std::size_t group = 2048;    // SDP4BIT_WEIGHT_GROUP
-  double levels = 7;           // a group's largest difference over twice the largest error of a code
-  bool narrow_scales = false;  // SDP4BIT_SCALE=bf16: rounded up
+  std::size_t group = 1024;        // SDP4BIT_WEIGHT_GROUP
+  double levels = kCompandLevels;  // a group's largest difference over twice the largest error of a code
+  bool narrow_scales = true;       // SDP4BIT_SCALE=bf16: rounded up
 };
 
 struct GatherResult {

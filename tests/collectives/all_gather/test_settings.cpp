@@ -24,7 +24,8 @@ std::uint64_t require_direct(GatherJob job, const char* bits, double levels, std
                              const char* weight_group) {
   job.environment = {{"SDP4BIT_WEIGHT_LEDGER", "off"},
                      {"SDP4BIT_WEIGHT_DIRECT", bits},
-                     {"SDP4BIT_WEIGHT_GROUP", weight_group}};
+                     {"SDP4BIT_WEIGHT_GROUP", weight_group},
+                     {"SDP4BIT_SCALE", "fp32"}};
   job.buffers = 1;
   job.steps = 12;
   job.fresh = true;
@@ -39,15 +40,27 @@ std::uint64_t require_direct(GatherJob job, const char* bits, double levels, std
 }  // namespace
 
 TEST_CASE("GatherSettings.CodecsGroupsAndScales") {
-  require_as_promised({.steps = 18, .levels = 127}, {{"SDP4BIT_CODEC_WEIGHT", "int8"}});
-  require_as_promised({.steps = 18, .group = 32, .narrow_scales = true},
-                      {{"SDP4BIT_WEIGHT_GROUP", "32"}, {"SDP4BIT_SCALE", "bf16"}});
-  require_as_promised({.count = 9001, .type = ncclFloat16, .steps = 18, .group = 8192, .levels = 127},
-                      {{"SDP4BIT_WEIGHT_GROUP", "8192"}, {"SDP4BIT_CODEC_WEIGHT", "int8"}});
-  // compand4's outermost levels stand at 0.81 and 0.85 of the range.
+  require_as_promised({.steps = 18}, {});
   require_as_promised(
-      {.steps = 18, .group = 1024, .levels = 0.5 / 0.2, .narrow_scales = true},
-      {{"SDP4BIT_WEIGHT_GROUP", "1024"}, {"SDP4BIT_SCALE", "bf16"}, {"SDP4BIT_CODEC_WEIGHT", "compand4"}});
+      {.steps = 18, .group = 1024, .levels = 127, .narrow_scales = true},
+      {{"SDP4BIT_WEIGHT_GROUP", "1024"}, {"SDP4BIT_SCALE", "bf16"}, {"SDP4BIT_CODEC_WEIGHT", "int8"}});
+  require_as_promised(
+      {.steps = 18, .group = 32, .levels = 7, .narrow_scales = true},
+      {{"SDP4BIT_WEIGHT_GROUP", "32"}, {"SDP4BIT_SCALE", "bf16"}, {"SDP4BIT_CODEC_WEIGHT", "int4"}});
+  require_as_promised(
+      {.count = 9001, .type = ncclFloat16, .steps = 18, .group = 8192, .levels = 127, .narrow_scales = false},
+      {{"SDP4BIT_WEIGHT_GROUP", "8192"}, {"SDP4BIT_SCALE", "fp32"}, {"SDP4BIT_CODEC_WEIGHT", "int8"}});
+  require_as_promised(
+      {.steps = 18, .group = 64, .levels = kCompandLevels, .narrow_scales = false},
+      {{"SDP4BIT_WEIGHT_GROUP", "64"}, {"SDP4BIT_SCALE", "fp32"}, {"SDP4BIT_CODEC_WEIGHT", "compand4"}});
+}
+
+TEST_CASE("GatherSettings.ThePresetOfThePaperIsThePapersCodec") {
+  for (const int local_ranks : {1, 2}) {
+    require_as_promised(
+        {.local_ranks = local_ranks, .steps = 18, .group = 2048, .levels = 7, .narrow_scales = false},
+        {{"SDP4BIT_PRESET", "paper"}});
+  }
 }
 
 TEST_CASE("GatherSettings.FullLedgersTakeThemToo") {

@@ -164,7 +164,7 @@ TEST_CASE("DamagedHeaders.AWeightPassedOnInTheNodeIsNan") {
 }
 
 TEST_CASE("DamagedHeaders.AWeightOfAFullLedgerIsNan") {
-  const std::size_t message = message_bytes(kCount, 1, {.group_size = 2048});
+  const std::size_t message = message_bytes(kCount, 1, {.group_size = 1024, .scale = ScaleType::bfloat16});
   require_nan_and_an_error({.ledger = "full",
                             .call = kDifference,
                             .receive = 1,

@@ -23,10 +23,10 @@ struct GradientCase {
   std::uint32_t seed = 7;
   std::size_t odd = 0;  // bytes that the address is off by besides
 };
-/// What SDP4BIT_CODEC_*, _GRAD_GROUP, _SCALE, _HADAMARD and _SEED say.
+/// What SDP4BIT_CODEC_*, _GRAD_GROUP, _SCALE, _HADAMARD and _SEED say; nothing said: the defaults.
 struct Wire {
-  Codec in_node{.bits = 8};
-  Codec between_nodes{.bits = 4};
+  Codec in_node{.bits = 8, .group_size = 64, .scale = ScaleType::bfloat16, .coding = Coding::stochastic};
+  Codec between_nodes{.bits = 4, .group_size = 64, .scale = ScaleType::bfloat16, .coding = Coding::dithered};
   std::uint64_t seed = 1;
 };
 inline constexpr float kScalar = 0.3125f;  // of host_scalar and device_scalar; exact in every type

@@ -47,13 +47,13 @@ void expect_native(RankContext& rank) {
 
 TEST_CASE("Agreement.AVariableThatDiffersOnOneRankIsNamedOnEveryRank") {
   const auto other = [](int rank) {
-    return rank == 2 ? Environment{{"SDP4BIT_GRAD_GROUP", "64"}} : Environment{};
+    return rank == 2 ? Environment{{"SDP4BIT_GRAD_GROUP", "32"}} : Environment{{"SDP4BIT_GRAD_GROUP", "256"}};
   };
   const auto outcomes = run_cluster(
       {.node_of = even_nodes(2, 2), .environment = kAll, .environment_of_rank = other}, expect_native);
   REQUIRE(failures(outcomes) == "");
   for (const Outcome& outcome : outcomes) {
-    CHECK(occurrences(outcome.log, "SDP4BIT_GRAD_GROUP is \"128\" on rank 0 and \"64\" on rank 2") == 1);
+    CHECK(occurrences(outcome.log, "SDP4BIT_GRAD_GROUP is \"256\" on rank 0 and \"32\" on rank 2") == 1);
   }
 }
 
@@ -83,6 +83,39 @@ TEST_CASE("Agreement.VariablesThatShapeNothingMayDiffer") {
   REQUIRE(failures(outcomes) == "");
   CHECK(outcomes[0].log == "");
   CHECK(occurrences(outcomes[1].log, "works") == 1);
+}
+
+TEST_CASE("Agreement.APresetIsWhatItStandsFor") {
+  const auto spelled = [](int rank) {
+    return rank == 1 ? Environment{{"SDP4BIT_CODEC_INTER", "int4-sr"}, {"SDP4BIT_CODEC_INTRA", "int8-sr"},
+                                   {"SDP4BIT_GRAD_GROUP", "128"},      {"SDP4BIT_SCALE", "fp32"},
+                                   {"SDP4BIT_CODEC_WEIGHT", "int4"},   {"SDP4BIT_WEIGHT_GROUP", "2048"}}
+                     : Environment{{"SDP4BIT_PRESET", "paper"}};
+  };
+  const auto outcomes =
+      run_cluster({.node_of = even_nodes(2, 1), .environment = kAll, .environment_of_rank = spelled},
+                  [](RankContext& rank) {
+                    engage(rank);
+                    (void)run_gradient(rank, {.count = 128});
+                    expect(calls_of("reduce_scatter").compressed == 1, "compressed");
+                  });
+  REQUIRE(failures(outcomes) == "");
+  CHECK(occurrences(outcomes[0].log,
+                    "; preset paper: int4-sr, groups of 128; int4, groups of 2048; fp32 scales") == 1);
+  CHECK(occurrences(outcomes[1].log, "; preset default, changed: int4-sr, groups of 128; int4,") == 1);
+}
+
+TEST_CASE("Agreement.APresetOnOneRankOnlyIsADifferenceOfItsValues") {
+  const auto other = [](int rank) {
+    return rank == 0 ? Environment{{"SDP4BIT_PRESET", "paper"}} : Environment{};
+  };
+  const auto outcomes = run_cluster(
+      {.node_of = even_nodes(2, 1), .environment = kAll, .environment_of_rank = other}, expect_native);
+  REQUIRE(failures(outcomes) == "");
+  for (const Outcome& outcome : outcomes) {
+    CHECK(occurrences(outcome.log,
+                      "SDP4BIT_CODEC_INTER is \"int4-sr\" on rank 0 and \"dither4\" on rank 1") == 1);
+  }
 }
 
 TEST_CASE("Agreement.AWorkspaceThatOneRankCannotAllocateIsSaidOnce") {

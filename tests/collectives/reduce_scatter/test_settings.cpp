@@ -84,7 +84,7 @@ void require_as_defined(const Setting& setting, const std::vector<GradientCase>&
   }
 }
 
-/// As the defaults, but for what both levels share.
+/// As the preset of the paper, but for what both levels share.
 Wire alike(const Codec& shared) {
   Wire wire{.in_node = shared, .between_nodes = shared};
   wire.in_node.bits = 8;
@@ -92,32 +92,48 @@ Wire alike(const Codec& shared) {
   return wire;
 }
 
-constexpr Codec named(std::uint32_t bits, Coding coding) {
-  return {.bits = bits, .coding = coding};
+/// Variables that name everything else.
+Environment with(const char* inter, const char* intra, Environment others = {}) {
+  others.insert(others.end(), {{"SDP4BIT_CODEC_INTER", inter},
+                               {"SDP4BIT_CODEC_INTRA", intra},
+                               {"SDP4BIT_GRAD_GROUP", "128"},
+                               {"SDP4BIT_SCALE", "fp32"}});
+  return others;
 }
+
+constexpr Codec named(std::uint32_t bits, Coding coding) {
+  return {.bits = bits, .group_size = 128, .scale = ScaleType::float32, .coding = coding};
+}
+
+const Wire kPaper{.in_node = named(8, Coding::stochastic), .between_nodes = named(4, Coding::stochastic)};
 
 TEST_CASE("GradientSettings.EveryTypeAndOperationIsWithinTheBoundOfItsScales") {
   require_as_defined({}, all_types_and_operations());
 }
 
+TEST_CASE("GradientSettings.ThePresetOfThePaperIsThePapersCodec") {
+  for (const std::vector<int>& shape : {even_nodes(2, 2), even_nodes(3, 1), even_nodes(1, 3)})
+    require_as_defined({.environment = {{"SDP4BIT_PRESET", "paper"}}, .wire = kPaper, .node_of = shape});
+  require_as_defined({.environment = {{"SDP4BIT_PRESET", "paper"}}, .wire = kPaper},
+                     all_types_and_operations());
+}
+
 TEST_CASE("GradientSettings.EveryCodecOnEachLevel") {
   using enum Coding;
-  require_as_defined({.environment = {{"SDP4BIT_CODEC_INTER", "int4-rn"}, {"SDP4BIT_CODEC_INTRA", "int4-sr"}},
+  require_as_defined({.environment = with("int4-rn", "int4-sr"),
                       .wire = {.in_node = named(4, stochastic), .between_nodes = named(4, nearest)}});
-  require_as_defined({.environment = {{"SDP4BIT_CODEC_INTER", "int8-sr"}, {"SDP4BIT_CODEC_INTRA", "int8-rn"}},
+  require_as_defined({.environment = with("int8-sr", "int8-rn"),
                       .wire = {.in_node = named(8, nearest), .between_nodes = named(8, stochastic)}});
-  require_as_defined({.environment = {{"SDP4BIT_CODEC_INTER", "int8-rn"}, {"SDP4BIT_CODEC_INTRA", "int4-rn"}},
+  require_as_defined({.environment = with("int8-rn", "int4-rn"),
                       .wire = {.in_node = named(4, nearest), .between_nodes = named(8, nearest)}});
-  require_as_defined({.environment = {{"SDP4BIT_CODEC_INTER", "dither4"}, {"SDP4BIT_CODEC_INTRA", "dither8"}},
+  require_as_defined({.environment = with("dither4", "dither8"),
                       .wire = {.in_node = named(8, dithered), .between_nodes = named(4, dithered)}});
 }
 
 TEST_CASE("GradientSettings.ReceiversDrawTheNoiseOfTheirSendersInEveryChunk") {
   for (const std::vector<int>& shape : {even_nodes(2, 2), even_nodes(4, 1), {0, 0, 0, 1}}) {
     require_as_defined(
-        {.environment = {{"SDP4BIT_CODEC_INTER", "dither4"},
-                         {"SDP4BIT_CODEC_INTRA", "dither4"},
-                         {"SDP4BIT_WORKSPACE", "12K"}},
+        {.environment = with("dither4", "dither4", {{"SDP4BIT_WORKSPACE", "12K"}}),
          .wire = {.in_node = named(4, Coding::dithered), .between_nodes = named(4, Coding::dithered)},
          .node_of = shape},
         {{.type = ElementType::float32, .count = 20001, .shift = 1},
@@ -126,12 +142,16 @@ TEST_CASE("GradientSettings.ReceiversDrawTheNoiseOfTheirSendersInEveryChunk") {
 }
 
 TEST_CASE("GradientSettings.GroupsScalesAndTransform") {
-  require_as_defined({.environment = {{"SDP4BIT_GRAD_GROUP", "32"}, {"SDP4BIT_SCALE", "bf16"}},
-                      .wire = alike({.group_size = 32, .scale = ScaleType::bfloat16})});
-  require_as_defined({.environment = {{"SDP4BIT_GRAD_GROUP", "8192"}, {"SDP4BIT_HADAMARD", "0"}},
+  require_as_defined(
+      {.environment = {{"SDP4BIT_PRESET", "paper"}, {"SDP4BIT_GRAD_GROUP", "32"}, {"SDP4BIT_SCALE", "bf16"}},
+       .wire = alike({.group_size = 32, .scale = ScaleType::bfloat16})});
+  require_as_defined({.environment = {{"SDP4BIT_PRESET", "paper"},
+                                      {"SDP4BIT_GRAD_GROUP", "8192"},
+                                      {"SDP4BIT_HADAMARD", "0"}},
                       .wire = alike({.group_size = 8192, .hadamard = false})});
-  require_as_defined({.environment = {{"SDP4BIT_SCALE", "bf16"}, {"SDP4BIT_HADAMARD", "0"}},
-                      .wire = alike({.scale = ScaleType::bfloat16, .hadamard = false})});
+  require_as_defined(
+      {.environment = {{"SDP4BIT_PRESET", "paper"}, {"SDP4BIT_SCALE", "bf16"}, {"SDP4BIT_HADAMARD", "0"}},
+       .wire = alike({.scale = ScaleType::bfloat16, .hadamard = false})});
 }
 
 TEST_CASE("GradientSettings.EverySeedGivesTheBitsThatTheReferenceDraws") {
@@ -156,7 +176,8 @@ TEST_CASE("GradientSettings.EveryGroupSize", "[.slow]") {
   for (const std::uint32_t group : {32u, 64u, 128u, 256u, 512u, 1024u, 2048u, 4096u, 8192u}) {
     for (const ScaleType scale : {ScaleType::float32, ScaleType::bfloat16}) {
       for (const bool hadamard : {true, false}) {
-        require_as_defined({.environment = {{"SDP4BIT_GRAD_GROUP", std::to_string(group)},
+        require_as_defined({.environment = {{"SDP4BIT_PRESET", "paper"},
+                                            {"SDP4BIT_GRAD_GROUP", std::to_string(group)},
                                             {"SDP4BIT_SCALE", scale == ScaleType::bfloat16 ? "bf16" : "fp32"},
                                             {"SDP4BIT_HADAMARD", hadamard ? "32" : "0"}},
                             .wire = alike({.group_size = group, .scale = scale, .hadamard = hadamard})},
@@ -176,7 +197,7 @@ TEST_CASE("GradientSettings.EveryPairOfCodecsOnEveryShape", "[.slow]") {
   for (const auto& [inter, between_nodes] : codecs) {
     for (const auto& [intra, in_node] : codecs) {
       for (const std::vector<int>& shape : shapes) {
-        require_as_defined({.environment = {{"SDP4BIT_CODEC_INTER", inter}, {"SDP4BIT_CODEC_INTRA", intra}},
+        require_as_defined({.environment = with(inter, intra),
                             .wire = {.in_node = in_node, .between_nodes = between_nodes},
                             .node_of = shape});
       }

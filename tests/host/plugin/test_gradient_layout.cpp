@@ -77,6 +77,7 @@ TEST_CASE("GradientLayout.ChunksFitTheWorkspaceAndTileTheSegment") {
 TEST_CASE("GradientLayout.AWorkspaceTooSmallForOneGroupGivesNoChunk") {
   Config config;
   config.workspace = 4096;
+  config.gradient_group = 128;
   const std::vector<std::uint64_t> hosts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   CHECK(gradient_chunk_length(1 << 20, make_topology(hosts, 0, 0), config) == 0);
 }

@@ -4,6 +4,7 @@
 
 #include "catch.h"
 #include "plugin/options.h"
+#include "plugin/presets.h"
 
 namespace sdp4bit {
 namespace {
@@ -82,6 +83,67 @@ TEST_CASE("Options.AnUnknownVariableIsNamedWithItsNearestKin") {
   REQUIRE(parsed.complaints.size() == 1);
   CHECK(parsed.complaints[0].find("SDP4BIT_MIN_BYTE is no variable") != std::string::npos);
   CHECK(parsed.complaints[0].find("SDP4BIT_MIN_BYTES") != std::string::npos);
+}
+
+// The paper's: numbers of groups, scales and levels as its code has them.
+TEST_CASE("Options.ThePresetPaperIsThePapersCodecs") {
+  const Config paper = parse("SDP4BIT_PRESET=paper").config;
+  CHECK(paper.inter_codec() == Codec{.bits = 4,
+                                     .group_size = 128,
+                                     .scale = ScaleType::float32,
+                                     .coding = Coding::stochastic,
+                                     .hadamard = true});
+  CHECK(paper.intra_codec() == Codec{.bits = 8,
+                                     .group_size = 128,
+                                     .scale = ScaleType::float32,
+                                     .coding = Coding::stochastic,
+                                     .hadamard = true});
+  CHECK(paper.weight_codec() == Codec{.bits = 4,
+                                      .group_size = 2048,
+                                      .scale = ScaleType::float32,
+                                      .coding = Coding::nearest,
+                                      .hadamard = false});
+}
+
+TEST_CASE("Options.DefaultCodecsTakeNoMoreBitsThanThePapers") {
+  const auto bits = [](const Codec& codec) {
+    return codec.bits + 8.0 * static_cast<double>(scale_bytes(codec.scale)) / codec.group_size;
+  };
+  const Config usual, paper = parse("SDP4BIT_PRESET=paper").config;
+  CHECK(bits(usual.inter_codec()) == bits(paper.inter_codec()));
+  CHECK(bits(usual.intra_codec()) == bits(paper.intra_codec()));
+  CHECK(bits(usual.weight_codec()) == bits(paper.weight_codec()));
+}
+
+TEST_CASE("Options.WhatIsSetBesideAPresetWinsInWhateverOrder") {
+  for (const std::array<const char*, 2>& environment :
+       {std::array{"SDP4BIT_PRESET=paper", "SDP4BIT_GRAD_GROUP=32"},
+        std::array{"SDP4BIT_GRAD_GROUP=32", "SDP4BIT_PRESET=paper"}}) {
+    const Config config = parse_config(environment).config;
+    CHECK(config.gradient_group == 32);
+    CHECK(config.weight_group == 2048);
+    CHECK(preset_text(config) == "paper, changed");
+  }
+  CHECK(preset_text(parse("SDP4BIT_PRESET=paper").config) == "paper");
+  CHECK(preset_text(parse("SDP4BIT_GRAD_GROUP=32").config) == "default, changed");
+  CHECK(preset_text(parse("SDP4BIT_GRAD_GROUP=64").config) == "default");
+}
+
+TEST_CASE("Options.ABadValueBesideAPresetLeavesThePresets") {
+  const std::array environment{"SDP4BIT_GRAD_GROUP=many", "SDP4BIT_PRESET=paper"};
+  const ParsedConfig parsed = parse_config(environment);
+  CHECK(parsed.config.gradient_group == 128);
+  REQUIRE(parsed.complaints.size() == 1);
+  CHECK(parsed.complaints[0].find("in force is \"128\"") != std::string::npos);
+  CHECK(parse("SDP4BIT_PRESET=papers").complaints.size() == 1);
+}
+
+TEST_CASE("Options.APresetChangesNothingElse") {
+  const Config paper = parse("SDP4BIT_PRESET=paper").config;
+  std::string changed;
+  for (const Option& option : option_table())
+    if (option.print(paper) != option.print(Config{})) changed += std::string(option.name).substr(8) + " ";
+  CHECK(changed == "PRESET CODEC_INTER GRAD_GROUP SCALE CODEC_WEIGHT WEIGHT_GROUP ");
 }
 
 TEST_CASE("Options.TheDocumentedTableNamesEveryVariable") {

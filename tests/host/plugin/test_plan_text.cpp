@@ -3,13 +3,30 @@
 
 #include "catch.h"
 #include "plugin/plan_text.h"
+#include "plugin/presets.h"
 
 namespace sdp4bit {
 namespace {
 
+/// The plan's head, without what names the codecs.
 std::string plan(const std::vector<std::uint64_t>& hosts, const Config& config = {},
                  bool gradients_native = false) {
-  return plan_text(make_topology(hosts, 0, 0), config, gradients_native);
+  const std::string text = plan_text(make_topology(hosts, 0, 0), config, gradients_native);
+  return text.substr(0, text.find("; preset"));
+}
+
+/// What names the codecs.
+std::string codecs(const std::vector<std::uint64_t>& hosts, const Config& config = {},
+                   bool gradients_native = false) {
+  const std::string text = plan_text(make_topology(hosts, 0, 0), config, gradients_native);
+  const std::size_t begin = text.find("; preset");
+  return begin == std::string::npos ? "" : text.substr(begin + 2);
+}
+
+Config paper() {
+  Config config;
+  apply_preset(Preset::paper, config);
+  return config;
 }
 
 const std::vector<std::uint64_t> kTwoByTwo{1, 1, 2, 2};
@@ -54,6 +71,31 @@ TEST_CASE("PlanText.NamesStatelessWeights") {
       "memory");
   CHECK(plan({1, 1, 1, 2}, {.weight_direct = 8}) ==
         "gradients 4 bits between all ranks (nodes differ in size); weights 8 bits without memory");
+}
+
+TEST_CASE("PlanText.NamesThePresetAndTheCodecsInForce") {
+  CHECK(codecs(kTwoByTwo) ==
+        "preset default: dither4 between nodes, int8-sr in a node, groups of 64; compand4, groups of 1024; "
+        "bf16 "
+        "scales");
+  CHECK(codecs(kTwoByTwo, paper()) ==
+        "preset paper: int4-sr between nodes, int8-sr in a node, groups of 128; int4, groups of 2048; fp32 "
+        "scales");
+  Config config = paper();
+  config.scale = ScaleType::bfloat16;
+  CHECK(codecs({1, 2}, config) ==
+        "preset paper, changed: int4-sr, groups of 128; int4, groups of 2048; bf16 scales");
+}
+
+TEST_CASE("PlanText.NamesOnlyCodecsThatHaveWork") {
+  CHECK(codecs({1, 1}) == "preset default: int8-sr, groups of 64; bf16 scales");
+  CHECK(codecs({1, 1, 1, 2}) == "preset default: dither4, groups of 64; bf16 scales");
+  CHECK(codecs(kTwoByTwo, {}, true) == "preset default: compand4, groups of 1024; bf16 scales");
+  CHECK(codecs({1, 1}, {.collectives{.reduce_scatter = false}}) == "");
+  CHECK(codecs({1, 1, 1, 2}, {.collectives{.reduce_scatter = false}, .weight_direct = 8}) ==
+        "preset default: int8 without memory, groups of 128; bf16 scales");
+  CHECK(codecs({1, 1, 1, 2}, {.collectives{.reduce_scatter = false}, .weight_direct = 4}) ==
+        "preset default: int4 without memory, groups of 1024; bf16 scales");
 }
 
 }  // namespace
