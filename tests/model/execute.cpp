@@ -78,7 +78,7 @@ class Driver {
         each([&](Rank& rank) { rank.created(step); });
         break;
       case Action::destroy:
-        each([&](Rank& rank) { rank.destroy(step.target); });
+        each([&](Rank& rank) { rank.destroy(step.target, step.finalized); });
         break;
       case Action::abort:
       case Action::revoke:

@@ -175,6 +175,7 @@ class Generator {
                                 ? ncclInt32
                                 : pick({ncclBfloat16, ncclBfloat16, ncclBfloat16, ncclFloat16, ncclFloat32}),
                     .misaligned = chance(40),
+                    .odd = chance(15),
                     .kept = 0};
       if (!program_.weights.empty() && chance(55)) {
         weight.count = program_.weights.back().count;
@@ -218,6 +219,7 @@ class Generator {
     if (chance(6) && bytes_of(call.type) != 1 && call.type != ncclInt32) call.bad_rank = below(2);
     vary(call, stream);
     call.misaligned = chance(40) ? 1 + below(1000) : 0;
+    call.odd = chance(10);
     return call;
   }
 
@@ -387,6 +389,7 @@ class Generator {
     if (chance(15) && part_is_whole_ && program_.ranks() > 2) return shrink_after_an_error(old);
     Step step{.key = next(), .action = Action::destroy, .target = old};
     // While a call that does not block is under way NCCL revokes nothing.
+    step.finalized = chance(50);
     if (chance(60)) step.action = part_blocks_ && captures_ && chance(40) ? Action::revoke : Action::abort;
     if (part_checks_ && part_is_whole_ && agreed_[old]) {
       differ(old);

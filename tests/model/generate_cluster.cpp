@@ -85,11 +85,12 @@ class Cluster {
     }
     set("WEIGHT_LEDGER", chance(55) ? "full" : chance(93) ? "node" : "off");
     set("OWN_SHARD", pick({"auto", "auto", "replica", "exact"}));
-    maybe(25, "CODEC_INTER", {"int4-rn", "int8-sr", "int8-rn"});
-    maybe(25, "CODEC_INTRA", {"int4-sr", "int4-rn", "int8-rn"});
+    maybe(30, "PRESET", {"paper", "paper", "default"});
+    maybe(35, "CODEC_INTER", {"int4-sr", "int4-rn", "int8-sr", "int8-rn", "dither4", "dither8"});
+    maybe(35, "CODEC_INTRA", {"int4-sr", "int4-rn", "int8-sr", "int8-rn", "dither4", "dither8", "dither8"});
     maybe(20, "HADAMARD", {"0"});
-    maybe(25, "SCALE", {"bf16"});
-    maybe(15, "CODEC_WEIGHT", {"int8"});
+    maybe(35, "SCALE", {"bf16", "fp32"});
+    maybe(30, "CODEC_WEIGHT", {"int4", "int8", "compand4"});
     maybe(12, "WEIGHT_VOTE", {"1"});
     maybe(35, "WEIGHT_REFRESH", {"0", "1", "2", "5"});
     maybe(10, "WEIGHT_DIRECT", {"8", "4"});
@@ -102,8 +103,13 @@ class Cluster {
     maybe(8, "CHECK", {"1"});
     if (chance(15)) draw_launcher();
     if (program_.processes.size() > 1 && chance(5)) {
-      const std::array<std::pair<const char*, const char*>, 5> odd{
-          {{"SEED", "8"}, {"ENABLE", "0"}, {"MIN_BYTES", "64"}, {"HADAMARD", "0"}, {"WEIGHT_REFRESH", "9"}}};
+      const std::array<std::pair<const char*, const char*>, 7> odd{{{"SEED", "8"},
+                                                                    {"ENABLE", "0"},
+                                                                    {"MIN_BYTES", "64"},
+                                                                    {"HADAMARD", "0"},
+                                                                    {"WEIGHT_REFRESH", "9"},
+                                                                    {"PRESET", "paper"},
+                                                                    {"CODEC_INTRA", "int8-sr"}}};
       const auto& [name, value] = odd[static_cast<std::size_t>(below(static_cast<int>(odd.size())))];
       set(name, value, some_process());
     }

@@ -48,8 +48,7 @@ Values group_maxima(const Values& values, std::size_t group) {
 
 /// Most that one coding is off, for a group whose largest magnitude is at most `largest`.
 double step(double largest, const CodecSettings& codec, bool bfloat16_scale) {
-  const double scale = largest / codec.levels() * (bfloat16_scale ? kBfloat16Up : 1.0);
-  return codec.nearest ? scale / 2 : scale * (1 + 0x1p-15);  // stochastic: noise of 16 bits
+  return largest * codec.largest_error() * (bfloat16_scale ? kBfloat16Up : 1.0);
 }
 
 double out_factor(const Call& call, std::size_t ranks) {

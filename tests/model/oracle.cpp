@@ -220,8 +220,7 @@ class Judge {
       ++tally_.direct;
       if (weights) weights->pass(gather);
       const std::vector<Values> before(gather.size(), Values(gather.shards[0].size(), 0.0));
-      result.look_at_coded(gather, before, {settings.direct, true},
-                           settings.direct == 4 ? settings.weight_group : 128);
+      result.look_at_coded(gather, before, settings.direct_codec(), settings.direct_group());
       for (int place = 0; place < result.ranks(); ++place) {
         const bool right = settings.own_shard == "replica"
                                ? result.own_slice_is_held(place)

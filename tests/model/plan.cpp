@@ -20,13 +20,17 @@ void require(bool condition, const char* text) {
 }
 
 std::size_t shift(const Call& call, int rank, std::uint64_t which) {
-  if (call.misaligned == 0) return 0;
-  const std::uint64_t random =
-      mix(mix(static_cast<std::uint64_t>(call.misaligned), which), static_cast<std::uint64_t>(rank));
-  return random % (kMostShift + 1) * bytes_of(call.type);
+  return shift_of(
+      mix(mix(static_cast<std::uint64_t>(call.misaligned), which), static_cast<std::uint64_t>(rank)),
+      bytes_of(call.type), call.misaligned != 0, call.odd);
 }
 
 }  // namespace
+
+std::size_t shift_of(std::uint64_t random, std::size_t element_bytes, bool elements, bool parts) {
+  return (elements ? random % (kMostShift + 1) * element_bytes : 0) +
+         (parts ? mix(random, 11) % element_bytes : 0);
+}
 
 int place_of(const Communicator& communicator, int rank) {
   const auto found = std::find(communicator.members.begin(), communicator.members.end(), rank);
@@ -210,11 +214,11 @@ std::size_t Plan::capacity(const Call& call, int rank, int place, int ranks) con
 
 std::size_t Plan::receive_bytes(const Weight& weight, int ranks) const {
   return 2 * kMargin +
-         up((weight.count * static_cast<std::size_t>(ranks) + kMostShift) * bytes_of(weight.type));
+         up((weight.count * static_cast<std::size_t>(ranks) + kMostShift + 1) * bytes_of(weight.type));
 }
 
 std::size_t Plan::send_bytes(const Weight& weight) const {
-  return 2 * kMargin + up((weight.count + kMostShift) * bytes_of(weight.type));
+  return 2 * kMargin + up((weight.count + kMostShift + 1) * bytes_of(weight.type));
 }
 
 }  // namespace sdp4bit::model

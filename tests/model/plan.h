@@ -48,6 +48,9 @@ struct CallAreas {
 };
 inline constexpr std::size_t kMargin = 256;  // canaries before and behind a buffer
 inline constexpr int kMostShift = 8;         // elements of misalignment
+/// Bytes that a buffer is off by: whole elements, and parts of one.
+[[nodiscard]] std::size_t shift_of(std::uint64_t random, std::size_t element_bytes, bool elements,
+                                   bool parts);
 
 class Plan {
  public:

@@ -134,6 +134,7 @@ void visit_fields(Weight& weight, Visit& visit) {
   visit("count", weight.count);
   visit("type", weight.type);
   visit("misaligned", weight.misaligned);
+  visit("odd", weight.odd);
   visit("kept", weight.kept);
 }
 template <typename Visit>
@@ -154,6 +155,7 @@ void visit_fields(Call& call, Visit& visit) {
   visit("other_stream", call.other_stream);
   visit("in_place", call.in_place);
   visit("misaligned", call.misaligned);
+  visit("odd", call.odd);
   visit("overwrite", call.overwrite);
   visit("nested", call.nested);
 }
@@ -172,6 +174,7 @@ void visit_fields(Step& step, Visit& visit) {
   visit("carries", step.carries);
   visit("ranks", step.ranks);
   visit("starved", step.starved);
+  visit("finalized", step.finalized);
   visit("stream", step.stream);
   visit("milliseconds", step.milliseconds);
 }

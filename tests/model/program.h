@@ -40,6 +40,7 @@ struct Weight {
   std::size_t count = 1;
   ncclDataType_t type = ncclBfloat16;
   bool misaligned = false;
+  bool odd = false;  // by bytes too, not by whole elements alone
   RankSet kept = 0;  // here the own slice of the receive buffer is the optimizer's only copy
 };
 
@@ -65,6 +66,7 @@ struct Call {
   RankSet other_stream = 0;  // these use the next stream
   RankSet in_place = 0;
   int misaligned = 0;     // not AllGather: 0, or a number that says by how much on each rank
+  bool odd = false;       // then by bytes too
   RankSet overwrite = 0;  // these overwrite their buffers right behind the call
   int nested = 0;         // pairs of GroupStart and GroupEnd around it
 };
@@ -107,7 +109,8 @@ struct Step {
   RankSet nonblocking = 0;    // create: these ranks' calls on it may return before they are done
   unsigned carries = 0;       // hint
   RankSet ranks = kAllRanks;
-  RankSet starved = 0;  // group: on these ranks the next allocation of device memory fails
+  RankSet starved = 0;     // group: on these ranks the next allocation of device memory fails
+  bool finalized = false;  // destroy: every rank finalizes the communicator before
   int stream = -1;
   int milliseconds = 0;
   std::vector<Call> calls = {};

@@ -137,14 +137,18 @@ void Rank::settle() const {
   for (const auto& [number, comm] : comms_) {
     const int index = plan_.communicator_of(number, rank_);
     if (!comm || !has(plan_.communicators[static_cast<std::size_t>(index)].nonblocking, rank_)) continue;
-    ncclResult_t state = ncclInProgress;
-    for (check(ncclCommGetAsyncError(comm, &state)); state == ncclInProgress;
-         check(ncclCommGetAsyncError(comm, &state))) {
-      if (trace_.shared().failed.load() != 0) throw std::runtime_error("another rank failed");
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-    check(state);
+    wait_for(comm);
   }
+}
+
+void Rank::wait_for(ncclComm_t comm) const {
+  ncclResult_t state = ncclInProgress;
+  for (check(ncclCommGetAsyncError(comm, &state)); state == ncclInProgress;
+       check(ncclCommGetAsyncError(comm, &state))) {
+    if (trace_.shared().failed.load() != 0) throw std::runtime_error("another rank failed");
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  check(state);
 }
 
 /// NCCL waits for a communicator's graphs before it lets go of it.
@@ -159,10 +163,15 @@ void Rank::forget_graphs_of(int comm) {
   }
 }
 
-void Rank::destroy(int number) {
+void Rank::destroy(int number, bool finalizes) {
   const auto found = comms_.find(number);
   if (found == comms_.end()) return;
   forget_graphs_of(number);
+  if (finalizes) {
+    check(ncclCommFinalize(found->second));
+    wait_for(found->second);
+    expect_refusals(number);
+  }
   check(ncclCommDestroy(std::exchange(found->second, nullptr)));
   comms_.erase(found);
 }
@@ -192,7 +201,7 @@ void Rank::expect_refusals(int number) {
   const ncclResult_t result =
       ncclReduceScatter(factors_, factors_, 1, ncclFloat32, ncclSum, found->second, streams_[0]);
   if (result == ncclSuccess || result == ncclInProgress)
-    throw std::runtime_error("a revoked communicator takes calls");
+    throw std::runtime_error("a communicator that was revoked or finalized takes calls");
 }
 
 void Rank::hint(const Step& step) {

@@ -34,7 +34,7 @@ class Rank {
   void created(const Step& step);
   /// Waits for what its communicators that do not block have begun.
   void settle() const;
-  void destroy(int number);
+  void destroy(int number, bool finalizes = false);
   void abort(int number);
   void revoke(int number);
   void expect_refusals(int number);
@@ -61,6 +61,7 @@ class Rank {
   [[nodiscard]] int stream_of(const Call& call) const;
 
  private:
+  void wait_for(ncclComm_t comm) const;
   /// Of an AllGather's weight; `shift` bytes of misalignment.
   struct Buffer {
     Memory memory;

@@ -24,9 +24,8 @@ Memory& Rank::call_memory(const Call& call) {
 }
 
 Rank::Buffer Rank::new_buffer(std::size_t bytes, const Weight& weight, std::uint64_t key) const {
-  const std::size_t elements =
-      weight.misaligned ? mix(key, static_cast<std::uint64_t>(rank_)) % (kMostShift + 1) : 0;
-  return {Memory(bytes), elements * bytes_of(weight.type)};
+  return {Memory(bytes), shift_of(mix(key, static_cast<std::uint64_t>(rank_)), bytes_of(weight.type),
+                                  weight.misaligned, weight.odd)};
 }
 
 Rank::Buffer& Rank::receive_buffer(int weight) {

@@ -170,7 +170,7 @@ void Result::look_at_coded(const Gather& gather, const std::vector<Values>& befo
   }
 }
 
-/// Every element within half its group's scale and half a distance of neighbours.
+/// Every element within what its group's codes may be off and half a distance of neighbours.
 void Result::look_at_shard(int sender, const Values& shard, const Values& before, const CodecSettings& codec,
                            std::size_t group) const {
   const Values got = load_all(type_, slice(holder(sender), sender), count_);
@@ -182,15 +182,14 @@ void Result::look_at_shard(int sender, const Values& shard, const Values& before
       bad = bad || !std::isfinite(shard[i]);
       if (!bad) largest = std::max(largest, std::abs(shard[i] - before[i]));
     }
-    const double scale = largest / codec.levels() * (comm_.settings.bfloat16_scale ? 1 + 0x1p-7 : 1);
+    const double off = largest * codec.largest_error() * (comm_.settings.bfloat16_scale ? 1 + 0x1p-7 : 1);
     for (std::size_t i = first; i < end; ++i) {
       const std::string where =
           "shard " + std::to_string(sender) + ", element " + std::to_string(i) + " is " + number(got[i]);
       if (bad && !std::isnan(got[i])) wrong(holder(sender), where + ", expected a NaN");
       if (bad) continue;
       const double size = std::abs(shard[i]) + std::abs(before[i]) + largest;
-      const double error =
-          scale / 2 * (1 + 0x1p-16) + half_ulp(type_, std::abs(shard[i]) + scale / 2) + size * 0x1p-22;
+      const double error = off * (1 + 0x1p-16) + half_ulp(type_, std::abs(shard[i]) + off) + size * 0x1p-22;
       if (std::abs(got[i] - shard[i]) <= error) continue;
       wrong(holder(sender), where + ", expected " + number(shard[i]) + " within " + number(error) +
                                 "; the ledger held " + number(before[i]));

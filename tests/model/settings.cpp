@@ -2,6 +2,7 @@
 #include "settings.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <initializer_list>
 #include <map>
@@ -19,7 +20,10 @@ std::size_t bytes(const std::string& text) {
 }
 
 CodecSettings codec(const std::string& name) {
-  return {name.starts_with("int8") ? 8 : 4, !name.ends_with("-sr")};
+  return {name.find('8') == std::string::npos ? 4 : 8, name.starts_with("dither")    ? Rounding::dithered
+                                                       : name.starts_with("compand") ? Rounding::companded
+                                                       : name.ends_with("-sr")       ? Rounding::stochastic
+                                                                                     : Rounding::nearest};
 }
 
 std::vector<std::string> parts_of(const std::string& list) {
@@ -64,7 +68,40 @@ Speaks what_speaks(std::string name) {
   return has_word({"cp", "ep"}) ? Speaks::of_others : Speaks::of_nothing;
 }
 
+/// The codecs that a process takes: two texts can mean the same.
+Codecs codecs_of(const Program& program, int process) {
+  const auto value = [&](const char* name, const char* otherwise) {
+    return program.variable(std::string("SDP4BIT_") + name, process, otherwise);
+  };
+  const bool paper = value("PRESET", "default") == "paper";
+  return {.between_nodes = codec(value("CODEC_INTER", paper ? "int4-sr" : "dither4")),
+          .in_node = codec(value("CODEC_INTRA", "int8-sr")),
+          .weight = codec(value("CODEC_WEIGHT", paper ? "int4" : "compand4")),
+          .gradient_group = bytes(value("GRAD_GROUP", paper ? "128" : "64")),
+          .weight_group = bytes(value("WEIGHT_GROUP", paper ? "2048" : "1024")),
+          .bfloat16_scale = value("SCALE", paper ? "fp32" : "bf16") == "bf16"};
+}
+
+constexpr std::array kCodecVariables{"SDP4BIT_PRESET",       "SDP4BIT_CODEC_INTER", "SDP4BIT_CODEC_INTRA",
+                                     "SDP4BIT_CODEC_WEIGHT", "SDP4BIT_GRAD_GROUP",  "SDP4BIT_WEIGHT_GROUP",
+                                     "SDP4BIT_SCALE"};
+
 }  // namespace
+
+double CodecSettings::largest_error() const {
+  const double levels = (1 << (bits - 1)) - 1;
+  switch (rounding) {
+    case Rounding::stochastic:
+      return (1 + 0x1p-15) / levels;  // noise of 16 bits
+    case Rounding::nearest:
+      return 0.5 / levels;
+    case Rounding::dithered:
+      return 0.5 / (levels + 0.5 - 0x1p-10) * (1 + 0x1p-13);  // the hair is that of the noise's 16 bits
+    case Rounding::companded:
+      return 0.191;  // the outermost level stands at 104 / 128; the difference is rounded to bf16 before
+  }
+  return 0;
+}
 
 Settings settings_of(const Program& program, int process) {
   const auto value = [&](const char* name, const std::string& otherwise) {
@@ -79,13 +116,8 @@ Settings settings_of(const Program& program, int process) {
   settings.min_bytes = bytes(value("MIN_BYTES", "1M"));
   settings.gradient_types = value("GRAD_TYPES", settings.gradient_types);
   settings.weight_types = value("WEIGHT_TYPES", settings.weight_types);
-  settings.between_nodes = codec(value("CODEC_INTER", "int4-sr"));
-  settings.in_node = codec(value("CODEC_INTRA", "int8-sr"));
-  settings.weight = codec(value("CODEC_WEIGHT", "int4"));
-  settings.gradient_group = bytes(value("GRAD_GROUP", "128"));
-  settings.weight_group = bytes(value("WEIGHT_GROUP", "2048"));
+  static_cast<Codecs&>(settings) = codecs_of(program, process);
   settings.hadamard = value("HADAMARD", "32") == "32";
-  settings.bfloat16_scale = value("SCALE", "fp32") == "bf16";
   settings.ledger = value("WEIGHT_LEDGER", settings.ledger);
   settings.own_shard = value("OWN_SHARD", settings.own_shard);
   settings.vote = value("WEIGHT_VOTE", "0") == "1";
@@ -120,9 +152,14 @@ Nodes nodes_of(const Program& program, const Communicator& communicator, const S
 
 bool same_settings(const Program& program, const Communicator& communicator) {
   const int first = program.process_of(communicator.members[0]);
+  for (const int member : communicator.members) {
+    if (codecs_of(program, program.process_of(member)) != codecs_of(program, first)) return false;
+  }
   for (const Variable& variable : program.variables) {
     // The others are not the library's, or do not shape the wire.
     if (!variable.name.starts_with("SDP4BIT_") || variable.name == "SDP4BIT_LOG") continue;
+    if (std::find(kCodecVariables.begin(), kCodecVariables.end(), variable.name) != kCodecVariables.end())
+      continue;
     for (const int member : communicator.members) {
       if (program.variable(variable.name, program.process_of(member), "") !=
           program.variable(variable.name, first, ""))

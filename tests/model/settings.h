@@ -10,26 +10,40 @@
 
 namespace sdp4bit::model {
 
+enum class Rounding { stochastic, nearest, dithered, companded };
+
 struct CodecSettings {
   int bits = 4;
-  bool nearest = false;
+  Rounding rounding = Rounding::stochastic;
 
-  [[nodiscard]] int levels() const { return (1 << (bits - 1)) - 1; }
+  /// Most that one number is off, in parts of its group's largest magnitude.
+  [[nodiscard]] double largest_error() const;
+  friend bool operator==(const CodecSettings&, const CodecSettings&) = default;
+};
+
+/// What SDP4BIT_PRESET and the variables of its six say together.
+struct Codecs {
+  CodecSettings between_nodes, in_node, weight;
+  std::size_t gradient_group = 0, weight_group = 0;
+  bool bfloat16_scale = true;
+  friend bool operator==(const Codecs&, const Codecs&) = default;
 };
 
 /// Of one process.
-struct Settings {
+struct Settings : Codecs {
   bool enable = true, reduce_scatter = true, all_gather = true;
   std::string comms = "auto";
   std::size_t min_bytes = 1 << 20;
   std::string gradient_types = "bf16,fp16,fp32", weight_types = "bf16,fp16";
-  CodecSettings between_nodes{4}, in_node{8}, weight{4, true};
-  std::size_t gradient_group = 128, weight_group = 2048;
-  bool hadamard = true, bfloat16_scale = false;
+  bool hadamard = true;
   std::string ledger = "node", own_shard = "auto";
   bool vote = false;
   std::uint64_t refresh = 1000, start_call = 0;
   int direct = 0, local_size = 0;
+
+  /// Of weights that no ledger takes.
+  [[nodiscard]] CodecSettings direct_codec() const { return {direct, Rounding::nearest}; }
+  [[nodiscard]] std::size_t direct_group() const { return direct == 4 ? weight_group : 128; }
 };
 [[nodiscard]] Settings settings_of(const Program& program, int process);
 
