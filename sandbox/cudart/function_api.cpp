@@ -87,6 +87,17 @@ cudaError_t cudaFuncGetName(const char** name, const void* func) {
   });
 }
 
+cudaError_t cudaFuncGetParamInfo(const void* func, size_t paramIndex, size_t* paramOffset,
+                                 size_t* paramSize) {
+  return entry([&] {
+    require(paramOffset != nullptr);
+    const auto place = sandbox::ptx::parameter_place(resolve(func).kernel(), paramIndex);
+    require(place.has_value());
+    *paramOffset = place->offset;
+    if (paramSize != nullptr) *paramSize = place->bytes;
+  });
+}
+
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, const void* func, int blockSize,
                                                           size_t dynamicSMemSize) {
   return entry([&] {

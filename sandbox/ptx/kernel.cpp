@@ -116,6 +116,16 @@ KernelAttributes attributes(const Kernel& kernel) {
   return kernel.attributes;
 }
 
+std::optional<ParameterPlace> parameter_place(const Kernel& kernel, std::size_t index) {
+  std::size_t end = 0, k = 0;
+  for (const auto& parameter : kernel.function.parameters) {
+    const std::size_t offset = (end + parameter->align - 1) / parameter->align * parameter->align;
+    if (k++ == index) return ParameterPlace{offset, parameter->bytes};
+    end = offset + parameter->bytes;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::byte> pack_arguments(const Kernel& kernel, void* const* args) {
   std::vector<std::byte> buffer;
   std::size_t k = 0;

@@ -90,6 +90,12 @@ class Module {
 
 const std::string& name(const Kernel& kernel);
 KernelAttributes attributes(const Kernel& kernel);
+/// Where an argument lies among a kernel's parameters.
+struct ParameterPlace {
+  std::size_t offset, bytes;
+};
+/// Empty where the kernel has no such parameter.
+std::optional<ParameterPlace> parameter_place(const Kernel& kernel, std::size_t index);
 /// Copies the arguments behind a launch's `void** args` into a parameter buffer (layout from the PTX .param
 /// list).
 std::vector<std::byte> pack_arguments(const Kernel& kernel, void* const* args);

@@ -6,6 +6,7 @@ set -euo pipefail
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 toolkit_dir=$source_dir/build/toolkit
+sass_dir=$source_dir/build/sass
 log_dir=$source_dir/build/log
 started_at=$SECONDS
 

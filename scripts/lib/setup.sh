@@ -8,6 +8,8 @@ toolkit_wheels=(
   nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85
 )
 nccl_wheel=nvidia-nccl-cu13==2.28.9
+# Reads machine code of older compilers too.
+disassembler_wheel=nvidia-cuda-nvdisasm==13.5.37
 toolkit_arguments=()
 
 # missing_packages: the Debian packages that are needed and not there. What is asked is whether the thing works, not
@@ -32,6 +34,7 @@ missing_packages() {
     command -v qemu-aarch64 >/dev/null || command -v qemu-aarch64-static >/dev/null || echo qemu-user
     command -v pkg-config >/dev/null || echo pkg-config
     has_fuzzer || echo clang libclang-rt-dev
+    find_disassembler || python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
     if command -v dpkg >/dev/null; then
       command -v dpkg-shlibdeps >/dev/null || echo dpkg-dev
       command -v file >/dev/null || echo file
@@ -129,6 +132,24 @@ install_toolkit() {
   echo "${wheels[*]}" >"$toolkit_dir/complete"
 }
 
+# find_disassembler: the nvdisasm that bench/kernels/sass would use, if there is one.
+find_disassembler() {
+  local candidate
+  for candidate in "$(command -v nvdisasm || true)" "${CUDA_HOME:-/usr/local/cuda}/bin/nvdisasm" \
+    "$toolkit_dir/nvidia/cu13/bin/nvdisasm" "$sass_dir/nvidia/cu13/bin/nvdisasm"; do
+    [[ ! -x $candidate ]] || return 0
+  done
+  return 1
+}
+
+# set_up_disassembler: without it only the test of the machine code is skipped.
+set_up_disassembler() {
+  find_disassembler && return 0
+  say "installing NVIDIA's disassembler from PyPI into build/sass: $disassembler_wheel"
+  quietly disassembler python3 -m pip install --disable-pip-version-check --no-deps --target "$sass_dir" \
+    "$disassembler_wheel" || say "it could not be had (build/log/disassembler.log); the tests that need it are skipped"
+}
+
 set_up_tools() {
   local missing=() missing_list nvcc nccl refused
   missing_list=$(missing_packages)
@@ -151,5 +172,6 @@ set_up_tools() {
     toolkit_arguments=("-DCMAKE_CUDA_COMPILER:FILEPATH=$nvcc" "-DCUDAToolkit_ROOT=$toolkit_dir/nvidia/cu13"
       "-DNCCL_INCLUDE_DIR=$toolkit_dir/nvidia/nccl/include")
   fi
+  [[ ${TEST_TOOLS_REQUIRED:-0} == 0 ]] || set_up_disassembler
   say "tools: $("${CXX:-g++}" --version | head -1); $(cmake --version | head -1); nvcc $(nvcc_version "$nvcc") ($nvcc)"
 }

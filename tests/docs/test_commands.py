@@ -23,7 +23,7 @@ import unittest
 import built
 import pages
 
-NEEDS = ("cluster", "gpu", "network", "nvcc", "root", "minutes", "nccl-tests")
+NEEDS = ("cluster", "gpu", "network", "nvcc", "root", "minutes", "nccl-tests", "nvdisasm")
 FOLDERS = ("build", "bench", "docs", "examples", "include", "kernels", "plugin", "sandbox", "scripts", "tests", "tools")
 SECONDS = 300
 

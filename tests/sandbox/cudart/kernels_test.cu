@@ -202,6 +202,12 @@ TEST_CASE("Kernels.HandlesLaunchLikeFunctions") {
   const char* name = nullptr;
   expect(cudaFuncGetName(&name, reinterpret_cast<const void*>(&nothing)));
   REQUIRE(std::strstr(name, "nothing") != nullptr);
+  std::size_t offset = 1, bytes = 0;
+  expect(cudaFuncGetParamInfo(reinterpret_cast<const void*>(&add_to_total), 0, &offset, &bytes));
+  REQUIRE(offset == 0);
+  REQUIRE(bytes == sizeof(int));
+  expect(cudaFuncGetParamInfo(reinterpret_cast<const void*>(&add_to_total), 1, &offset, &bytes),
+         cudaErrorInvalidValue);
   expect(cudaDeviceSynchronize());
 }
 

@@ -1,0 +1,102 @@
+"""Writes the tables of docs/performance.md, between their marks; the text around them is written by hand."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Dict, List
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from sass.cubin import ROOT, ToolError  # noqa: E402
+from sass_counts import ARCHITECTURES, count_rows  # noqa: E402
+
+PAGE = ROOT / "docs/performance.md"
+GPUS = (("A100", 80), ("H100", 90), ("H200", 90), ("B200", 100))
+
+
+def emulated_rows(program: Path) -> Dict[str, dict]:
+    """What the emulated machine counted, by row."""
+    done = subprocess.run([str(program), "--json"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ToolError(f"{program.name} failed: {done.stderr.strip()}")
+    return {row["row"]: row for row in json.loads(done.stdout)["rows"]}
+
+
+def table(heads: List[str], rows: List[List[str]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def kernel_table(counted: Dict[str, dict], sass: Dict[int, Dict[str, dict]]) -> str:
+    rows = []
+    for name, row in counted.items():
+        cells = [f"{sass[architecture][name]['per_element']:.1f}" for architecture in ARCHITECTURES]
+        rows.append(
+            [name, *cells, f"{sass[90][name]['entry_per_element']:.1f}"]
+            + [str(sass[90][name]["registers"]), f"{row['ptx_per_element']:.1f}"]
+            + [f"{row['bytes_per_element']:.2f}", f"{row['least_bytes_per_element']:.2f}"]
+        )
+    return table(
+        ["kernel", "sm_80", "sm_90", "sm_100", "+ entry", "registers", "PTX", "bytes moved", "fewest"],
+        rows,
+    )
+
+
+def pipe_table(sass: Dict[int, Dict[str, dict]]) -> str:
+    pipes = ("alu", "fma", "conversion", "memory", "control", "uniform")
+    rows = [[name] + [f"{cost['pipes'].get(pipe, 0):.1f}" for pipe in pipes] for name, cost in sass[90].items()]
+    return table(["kernel, sm_90", *pipes], rows)
+
+
+def margin_table(counted: Dict[str, dict], sass: Dict[int, Dict[str, dict]]) -> str:
+    rows = []
+    for name, row in counted.items():
+        cells = []
+        for gpu, architecture in GPUS:
+            budget = row[f"budget_{gpu}"]
+            cells.append(f"{budget:.1f} ({budget / sass[architecture][name]['per_element']:.1f}x)")
+        rows.append([name, f"{row['least_bytes_per_element']:.2f}", *cells])
+    return table(["kernel", "bytes", *(gpu for gpu, _ in GPUS)], rows)
+
+
+def replace_between(text: str, mark: str, content: str) -> str:
+    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
+    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+    if not pattern.search(text):
+        raise ToolError(f"{PAGE.name} has no marks {begin} and {end}")
+    return pattern.sub(lambda _: f"{begin}\n{content}\n{end}", text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program", type=Path, help="the emulated machine's program, build/dev/sandbox/bin/kernels")
+    arguments = parser.parse_args()
+    try:
+        counted = emulated_rows(arguments.program)
+        sass = {}
+        for architecture in ARCHITECTURES:
+            with tempfile.TemporaryDirectory(prefix="sass-") as folder:
+                costs = count_rows(arguments.program, architecture, [], Path(folder), sys.stderr.isatty())
+            sass[architecture] = {cost.row: vars(cost) for cost in costs}
+        text = PAGE.read_text(encoding="utf-8")
+        for mark, content in (
+            ("kernels", kernel_table(counted, sass)),
+            ("pipes", pipe_table(sass)),
+            ("margins", margin_table(counted, sass)),
+        ):
+            text = replace_between(text, mark, content)
+        PAGE.write_text(text, encoding="utf-8")
+    except (ToolError, OSError) as error:
+        print(f"performance_page: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""What a kernel may cost in machine code of compute capability 9.0: instructions an element within the loop over tiles.
+
+A bound is what was reached, and only goes down; `goal` is where it should go. Rows are those of `kernels --list`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+
+class Bound(NamedTuple):
+    row: str
+    per_element: float
+    goal: Optional[float] = None
+
+
+BOUNDS = (
+    Bound("quantize bf16 -> int4-sr g128 fp32", 26.2, 15),
+    Bound("quantize bf16 -> int8-sr g128 fp32", 27.2, 15),
+    Bound("quantize bf16 -> dither4 g64 bf16", 23.1, 15),
+    Bound("quantize bf16 -> dither8 g64 bf16", 23.5, 15),
+    Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=2", 39.5, 15),
+    Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=4", 54.3, 20),
+    Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=8", 83.0, 30),
+    Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=1", 21.3, 6),
+    Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=4", 44.6, 15),
+    Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=8", 74.6, 26),
+    Bound("difference bf16 -> int4 g2048 fp32", 34.6, 8),
+    Bound("apply int4 g2048 fp32 -> bf16", 17.8, 5),
+)
