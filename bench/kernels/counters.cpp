@@ -12,7 +12,9 @@ namespace sdp4bit::bench {
 
 Machine::Machine(const Options& options) : options_(options), name_("emulated") {}
 
-std::size_t Machine::default_count() { return std::size_t{256} << 10; }
+std::size_t Machine::default_count() {
+  return std::size_t{256} << 10;
+}
 
 std::vector<Figure> Machine::measure(const Case& row, PreparedCase& prepared) {
   Recorder recorder(options_.record, recorded_++);

@@ -7,8 +7,10 @@ namespace {
 
 constexpr Codec kInt4{.bits = 4};
 constexpr Codec kInt8{.bits = 8};
-constexpr Codec kDither4{.bits = 4, .group_size = 64, .scale = ScaleType::bfloat16, .coding = Coding::dithered};
-constexpr Codec kDither8{.bits = 8, .group_size = 64, .scale = ScaleType::bfloat16, .coding = Coding::dithered};
+constexpr Codec kDither4{
+    .bits = 4, .group_size = 64, .scale = ScaleType::bfloat16, .coding = Coding::dithered};
+constexpr Codec kDither8{
+    .bits = 8, .group_size = 64, .scale = ScaleType::bfloat16, .coding = Coding::dithered};
 constexpr std::uint32_t kNodes = 2;
 
 /// Messages as `senders` ranks would send them, `segments` segments in each.
@@ -43,20 +45,19 @@ std::unique_ptr<PreparedCase> prepare_quantize(std::size_t count, ElementType ty
   auto made = std::make_unique<PreparedCase>();
   DeviceMemory& memory = made->memory;
   const std::size_t stride = message_bytes(count, 1, codec);
-  const QuantizeArgs args{
-      .input = {.data = type == ElementType::float32 ? memory.gaussian_float32(count, 1)
-                                                     : memory.gaussian_bfloat16(count, 1),
-                .type = type,
-                .stride = count,
-                .count = count},
-      .table = memory.copy_of(std::vector<std::uint32_t>{0}),
-      .message_count = 1,
-      .segments_per_message = 1,
-      .messages = {memory.zeros(stride), stride},
-      .codec = codec,
-      .key = {.seed = 1},
-      .draw = {.counter = memory.copy_of(std::vector<std::uint64_t>{5})},
-      .nonfinite = nullptr};
+  const QuantizeArgs args{.input = {.data = type == ElementType::float32 ? memory.gaussian_float32(count, 1)
+                                                                         : memory.gaussian_bfloat16(count, 1),
+                                    .type = type,
+                                    .stride = count,
+                                    .count = count},
+                          .table = memory.copy_of(std::vector<std::uint32_t>{0}),
+                          .message_count = 1,
+                          .segments_per_message = 1,
+                          .messages = {memory.zeros(stride), stride},
+                          .codec = codec,
+                          .key = {.seed = 1},
+                          .draw = {.counter = memory.copy_of(std::vector<std::uint64_t>{5})},
+                          .nonfinite = nullptr};
   made->elements = count;
   made->read_bytes = count * element_bytes(type);
   made->written_bytes = stride;

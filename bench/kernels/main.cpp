@@ -16,9 +16,8 @@ std::vector<Case> chosen_cases(const Options& options) {
   std::vector<Case> cases = all_cases();
   std::erase_if(cases, [&](const Case& row) {
     return !options.filters.empty() &&
-           std::none_of(options.filters.begin(), options.filters.end(), [&](const std::string& part) {
-             return row.name.find(part) != std::string::npos;
-           });
+           std::none_of(options.filters.begin(), options.filters.end(),
+                        [&](const std::string& part) { return row.name.find(part) != std::string::npos; });
   });
   if (cases.empty()) throw std::invalid_argument("no row has such a name; --list shows all");
   return cases;

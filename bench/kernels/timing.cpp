@@ -21,8 +21,8 @@ class Event {
 
 /// Seconds of the median repeat. Each repeat works on memory that left the cache in between: `evict` is
 /// larger than it and written every time.
-double median_seconds(int repeats, const std::function<cudaError_t(cudaStream_t)>& launch,
-                      std::byte* evict, std::size_t evict_bytes) {
+double median_seconds(int repeats, const std::function<cudaError_t(cudaStream_t)>& launch, std::byte* evict,
+                      std::size_t evict_bytes) {
   std::vector<double> seconds;
   const Event begin, end;
   for (int i = -2; i < repeats; ++i) {
@@ -63,9 +63,7 @@ Machine::Machine(const Options& options) : options_(options) {
   std::byte* const to = memory.zeros(bytes);
   const double seconds = median_seconds(
       options.repeats,
-      [=](cudaStream_t stream) {
-        return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
-      },
+      [=](cudaStream_t stream) { return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream); },
       memory.zeros(kEvictedBytes), kEvictedBytes);
   copy_bytes_per_second_ = 2.0 * static_cast<double>(bytes) / seconds;
   facts_ = {{"compute_capability", std::to_string(properties.major) + "." + std::to_string(properties.minor)},
@@ -74,7 +72,9 @@ Machine::Machine(const Options& options) : options_(options) {
             {"copy_gigabytes_per_second", std::to_string(copy_bytes_per_second_ * 1e-9)}};
 }
 
-std::size_t Machine::default_count() { return std::size_t{64} << 20; }
+std::size_t Machine::default_count() {
+  return std::size_t{64} << 20;
+}
 
 std::vector<Figure> Machine::measure(const Case& row, PreparedCase& prepared) {
   DeviceMemory evict;

@@ -20,12 +20,13 @@ WeightChunk whole_shard(std::size_t count, const Codec& codec) {
 /// `staged`: the chunk is also laid out for the node's other ranks.
 EncodeDifferenceArgs difference(DeviceMemory& memory, std::size_t count, const Codec& codec, bool staged) {
   const std::byte* const shard = memory.gaussian_bfloat16(count, 1);
-  return {.chunk = whole_shard(count, codec),
-          .shard = shard,
-          .entry = memory.gaussian_bfloat16(count, 2, 0.9f),
-          .message = memory.zeros(message_bytes(count, 1, codec)),
-          .maxima = reinterpret_cast<GroupMaxima*>(memory.zeros(group_count(count, codec) * sizeof(GroupMaxima))),
-          .staged = staged ? memory.zeros(staged_chunk_bytes(count, ElementType::bfloat16)) : nullptr};
+  return {
+      .chunk = whole_shard(count, codec),
+      .shard = shard,
+      .entry = memory.gaussian_bfloat16(count, 2, 0.9f),
+      .message = memory.zeros(message_bytes(count, 1, codec)),
+      .maxima = reinterpret_cast<GroupMaxima*>(memory.zeros(group_count(count, codec) * sizeof(GroupMaxima))),
+      .staged = staged ? memory.zeros(staged_chunk_bytes(count, ElementType::bfloat16)) : nullptr};
 }
 
 std::unique_ptr<PreparedCase> prepare_difference(std::size_t count, const Codec& codec, bool staged) {

@@ -15,16 +15,16 @@ class Bound(NamedTuple):
 
 
 BOUNDS = (
-    Bound("quantize bf16 -> int4-sr g128 fp32", 26.2, 15),
-    Bound("quantize bf16 -> int8-sr g128 fp32", 27.2, 15),
-    Bound("quantize bf16 -> dither4 g64 bf16", 23.1, 15),
-    Bound("quantize bf16 -> dither8 g64 bf16", 23.5, 15),
-    Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=2", 39.5, 15),
-    Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=4", 54.3, 20),
-    Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=8", 83.0, 30),
-    Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=1", 21.3, 6),
-    Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=4", 44.6, 15),
-    Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=8", 74.6, 26),
-    Bound("difference bf16 -> int4 g2048 fp32", 34.6, 8),
-    Bound("apply int4 g2048 fp32 -> bf16", 17.8, 5),
+    Bound("quantize bf16 -> int4-sr g128 fp32", 27, 15),
+    Bound("quantize bf16 -> int8-sr g128 fp32", 28, 15),
+    Bound("quantize bf16 -> dither4 g64 bf16", 24.5, 15),
+    Bound("quantize bf16 -> dither8 g64 bf16", 24.5, 15),
+    Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=2", 39, 15),
+    Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=4", 53.5, 20),
+    Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=8", 81.5, 30),
+    Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=1", 21.5, 6),
+    Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=4", 44.5, 15),
+    Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=8", 74.5, 26),
+    Bound("difference bf16 -> int4 g2048 fp32", 35, 8),
+    Bound("apply int4 g2048 fp32 -> bf16", 18, 5),
 )

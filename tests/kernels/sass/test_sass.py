@@ -35,7 +35,9 @@ class MachineCode(unittest.TestCase):
         )
         if done.returncode != 0:
             raise AssertionError(done.stderr.strip())
-        cls.rows = {cost["row"]: cost for cost in json.loads(done.stdout)[f"sm_{ARCHITECTURE}"]}
+        bounded = {bound.row for bound in BOUNDS}
+        costs = json.loads(done.stdout)[f"sm_{ARCHITECTURE}"]
+        cls.rows = {cost["row"]: cost for cost in costs if cost["row"] in bounded}
 
     def test_instructions_of_an_element_are_within_their_bounds(self) -> None:
         wrong = []
@@ -55,10 +57,10 @@ class MachineCode(unittest.TestCase):
         self.assertEqual({row: cost["stack_bytes"] for row, cost in self.rows.items() if cost["stack_bytes"]}, {})
 
     def test_whole_tiles_move_in_accesses_of_16_bytes(self) -> None:
-        """All but scales, which are one access of 4 or 2 bytes a block and message: of 20 bytes of 4-bit codes."""
+        """All but scales, which each block reads: 4 bytes beside 32 of 8-bit codes."""
         for row, cost in self.rows.items():
             with self.subTest(row):
-                self.assertGreaterEqual(cost["wide_share"], 0.8)
+                self.assertGreaterEqual(cost["wide_share"], 0.9)
 
 
 if __name__ == "__main__":
