@@ -7,6 +7,8 @@ namespace {
 
 constexpr Codec kInt4{.bits = 4};
 constexpr Codec kInt8{.bits = 8};
+// The defaults: kInt8Small in a node, kDither4 between nodes.
+constexpr Codec kInt8Small{.bits = 8, .group_size = 64, .scale = ScaleType::bfloat16};
 constexpr Codec kDither4{
     .bits = 4, .group_size = 64, .scale = ScaleType::bfloat16, .coding = Coding::dithered};
 constexpr Codec kDither8{
@@ -131,7 +133,8 @@ std::vector<Case> gradient_cases() {
                      "quantize_kernel",
                      [=](std::size_t count) { return prepare_quantize(count, type, codec); }});
   };
-  for (const Codec& codec : {kInt4, kInt8, kDither4, kDither8}) add_quantize(ElementType::bfloat16, codec);
+  for (const Codec& codec : {kInt8Small, kDither4, kInt4, kInt8, kDither8})
+    add_quantize(ElementType::bfloat16, codec);
   for (const Codec& codec : {kInt4, kInt8}) add_quantize(ElementType::float32, codec);
   const auto add_reduce = [&](std::uint32_t local_ranks, const Codec& inner, const Codec& outer) {
     cases.push_back({"reduce_requantize " + describe(inner) + " -> " + describe(outer) +
@@ -139,15 +142,16 @@ std::vector<Case> gradient_cases() {
                      "reduce_requantize_kernel",
                      [=](std::size_t count) { return prepare_reduce(count, local_ranks, inner, outer); }});
   };
+  for (const std::uint32_t local_ranks : {2u, 4u, 8u}) add_reduce(local_ranks, kInt8Small, kDither4);
   for (const std::uint32_t local_ranks : {2u, 4u, 8u}) add_reduce(local_ranks, kInt8, kInt4);
-  for (const std::uint32_t local_ranks : {2u, 4u, 8u}) add_reduce(local_ranks, kDither8, kDither4);
+  add_reduce(8, kDither8, kDither4);
   const auto add_finish = [&](std::uint32_t messages, const Codec& codec) {
     cases.push_back({"reduce_finish " + describe(codec) + " -> bf16, messages=" + std::to_string(messages),
                      "reduce_finish_kernel",
                      [=](std::size_t count) { return prepare_finish(count, messages, codec); }});
   };
-  for (const std::uint32_t messages : {1u, 4u, 8u}) add_finish(messages, kInt4);
-  for (const std::uint32_t messages : {1u, 4u, 8u}) add_finish(messages, kDither4);
+  for (const Codec& codec : {kDither4, kInt4})
+    for (const std::uint32_t messages : {1u, 4u, 8u}) add_finish(messages, codec);
   return cases;
 }
 
