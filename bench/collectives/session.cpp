@@ -57,11 +57,14 @@ std::optional<Traffic> traffic_so_far() {
 Session::Session(const std::string& id_file, const RankIdentity& identity) : identity_(identity) {
   int devices = 0;
   check(cudaGetDeviceCount(&devices));
-  if (identity.local_rank >= devices) {
+  // NCCL can be told that ranks share devices, from 2.30 on.
+  const char* const shares = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  const bool shared = shares != nullptr && std::string(shares) == "1" && devices > 0;
+  if (!shared && identity.local_rank >= devices) {
     throw std::runtime_error("this machine has " + std::to_string(devices) +
                              " devices, too few for local rank " + std::to_string(identity.local_rank));
   }
-  check(cudaSetDevice(identity.local_rank));
+  check(cudaSetDevice(shared ? identity.local_rank % devices : identity.local_rank));
   const ncclUniqueId id = share_unique_id(id_file, identity);
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   check(ncclCommInitRank(&communicator_, identity.ranks, id, identity.rank));

@@ -22,7 +22,7 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, List, Set
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -31,16 +31,15 @@ from sass.cost import Cost, Mismatch, measure  # noqa: E402
 from sass.launch import AccessError  # noqa: E402
 from sass.operands import Unsupported  # noqa: E402
 
-SKIPPED = 77
 ARCHITECTURES = (80, 90, 100)
 
 
-def kernels_of(architecture: int, folder: Path) -> Dict[str, listing.Kernel]:
+def kernels_of(sources: Set[str], architecture: int, folder: Path) -> Dict[str, listing.Kernel]:
     nvcc, nvdisasm = cubin.find_tool("nvcc"), cubin.find_tool("nvdisasm")
     if nvcc is None or nvdisasm is None:
         raise cubin.ToolError("nvcc and nvdisasm are needed: scripts/test.sh gets them")
     found: Dict[str, listing.Kernel] = {}
-    for source in cubin.SOURCES:
+    for source in sorted(sources):
         compiled = cubin.compile_source(nvcc, source, architecture, folder)
         for kernel in cubin.disassemble(nvdisasm, compiled).values():
             found[listing.stable_name(kernel.name)] = kernel
@@ -54,11 +53,11 @@ def count_rows(program: Path, architecture: int, filters: List[str], folder: Pat
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise cubin.ToolError(f"{program.name} failed: {done.stderr.strip()}")
-    kernels = kernels_of(architecture, folder)
-    costs = []
     files = sorted(records.glob("*.launch"), key=lambda path: int(path.stem))
-    for number, path in enumerate(files):
-        head = launch.read_head(path)
+    heads = [launch.read_head(path) for path in files]
+    kernels = kernels_of({listing.source_of(head["kernel"]) for head in heads}, architecture, folder)
+    costs = []
+    for number, (path, head) in enumerate(zip(files, heads)):
         if show:
             print(f"\r\033[Ksm_{architecture} {number + 1}/{len(files)} {head['row']}", end="", file=sys.stderr, flush=True)
         name = listing.stable_name(head["kernel"])
@@ -104,7 +103,7 @@ def main() -> int:
             result[f"sm_{architecture}"] = [asdict(cost) for cost in costs]
             if not arguments.json:
                 print(table(architecture, costs), flush=True)
-    except (cubin.ToolError, OSError) as error:
+    except (cubin.ToolError, OSError, ValueError) as error:
         print(f"sass_counts: {error}", file=sys.stderr)
         return 1
     if arguments.json:

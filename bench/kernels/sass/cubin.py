@@ -12,7 +12,6 @@ from typing import Dict, List, Optional
 from .listing import Kernel, parse
 
 ROOT = Path(__file__).resolve().parents[3]
-SOURCES = ("quantize", "reduce_requantize", "reduce_finish", "difference")
 
 
 class ToolError(Exception):

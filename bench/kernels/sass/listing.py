@@ -16,7 +16,7 @@ _ATTRIBUTE = re.compile(r"nvinfo : EIATTR_(REGCOUNT|FRAME_SIZE)")
 _WORD_INDEX = re.compile(r"\.word\s+index@\((\S+?)\)")
 _WORD = re.compile(r"\.word\s+(0x[0-9a-f]+)")
 # The part of an anonymous namespace's name that depends on the compiler's command line.
-_PRIVATE = re.compile(r"\d+_GLOBAL__N__[0-9a-f]+_\d+_\w+?_cu_[0-9a-f]{8}")
+_PRIVATE = re.compile(r"\d+_GLOBAL__N__[0-9a-f]+_\d+_(\w+?)_cu_[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,14 @@ class Kernel:
 def stable_name(mangled: str) -> str:
     """The name without what a change of the compiler's command line changes."""
     return _PRIVATE.sub("_private_", mangled)
+
+
+def source_of(mangled: str) -> str:
+    """The file of kernels/, without .cu, whose anonymous namespace the kernel is in."""
+    found = _PRIVATE.search(mangled)
+    if not found:
+        raise ValueError(f"the kernel {mangled} is in no anonymous namespace, so its source is not known")
+    return found[1]
 
 
 def split_operands(text: str) -> Tuple[str, ...]:
