@@ -309,7 +309,7 @@ TEST_CASE("BugCase.AStepWithNanLeavesNoTrace", "[G9][G10]") {
       if (bad) check(cudaMemsetAsync(weights.data() + own(program) * 2, 0xff, kCount * 2, rank.stream));
       program.gather("weights", weights.data() + own(program) * 2, weights.data(), kCount);
       // The next differences are whole weights, and a native round follows.
-      const double bound = version <= kBad + 1 ? kJumpError : kJumpError / 14 + kDifferenceError;
+      const double bound = version <= kBad + 1 ? kJumpError : kJumpError * kCodeError + kDifferenceError;
       if (version != kBad)
         program.check_weights(weights.data(), kCount, 0, version, version < kBad ? kDifferenceError : bound);
     }
