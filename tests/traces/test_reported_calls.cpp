@@ -114,7 +114,8 @@ TEST_CASE("BugCase.AheadOfASlowRankTheHostWaitsOnlyForOldCalls", "[B7]") {
     check(cudaStreamSynchronize(rank.stream));
     // A call returns before the other rank's comes, but no more of them than flags are calls old.
     expect(rank.rank == 0 || (ahead >= 3 && ahead <= 5), std::to_string(ahead) + " calls ahead");
-    program.check_weights(buffer.data(), kCount, 0, version - 1, 0x1p-12);
+    // In place the owner's shard has become what the others hold: nothing more was said.
+    program.check_weights(buffer.data(), kCount, 0, version - 1, kDifferenceError);
   });
 }
 
