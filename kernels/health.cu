@@ -40,7 +40,8 @@ __global__ void write_health_kernel(ScaleHistogram* histogram, HealthRecord* rec
 
 __global__ void publish_health_kernel(const PublishHealthArgs args) {
   HealthWords words{};
-  for (std::uint32_t rank = 0; rank < args.ranks; ++rank) add_health(words, args.records[rank], rank);
+  for (std::uint32_t rank = 0; rank < args.ranks; ++rank)
+    add_health(words, *reinterpret_cast<const HealthRecord*>(args.records + rank * args.stride), rank);
   args.words->unhealthy_ranks = words.unhealthy_ranks;
   args.words->first_rank = words.first_rank;
   args.words->first = words.first;

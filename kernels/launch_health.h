@@ -60,7 +60,8 @@ cudaError_t write_health(ScaleHistogram* histogram, HealthRecord* record, cudaSt
 
 /// Tells the host what the records of all ranks say.
 struct PublishHealthArgs {
-  const HealthRecord* records = nullptr;
+  const std::byte* records = nullptr;
+  std::size_t stride = sizeof(HealthRecord);  // bytes from one rank's record to the next one's
   std::uint32_t ranks = 0;
   std::uint64_t number = 0;
   HealthWords* words = nullptr;

@@ -6,6 +6,7 @@
 #include "kernels/launch_kernel.cuh"
 #include "kernels/launch_weight.h"
 #include "kernels/load.h"
+#include "kernels/record_header.h"
 #include "kernels/weight_header.h"
 
 namespace sdp4bit {
@@ -103,11 +104,8 @@ __global__ void __launch_bounds__(kThreads) publish_records_kernel(const SetEntr
   const auto* records = reinterpret_cast<const MessageHeader*>(args.records);
   for (std::uint32_t rank = threadIdx.x; rank < args.ranks; rank += kThreads) {
     MessageHeader record = records[rank];
-    // While nothing is agreed, slots have no bound yet.
-    WeightChunk chunk = args.chunk;
-    if (!(record.flags & kReady)) chunk.slots = 0;
-    if (!weight_header_is_valid(record, MessageKind::weight_record, chunk, rank)) {
-      record.flags = 0;
+    if (!weight_record_is_valid(record, args.chunk, rank)) {
+      record.flags = record.slot_count = 0;
       show_host(*args.error, 1u);
     }
     agreed.add(record);

@@ -31,7 +31,11 @@ void write_health(ScaleHistogram* histogram, HealthRecord* record) {
 
 void publish_health(const PublishHealthArgs& args) {
   *args.words = {};
-  for (std::uint32_t rank = 0; rank < args.ranks; ++rank) add_health(*args.words, args.records[rank], rank);
+  for (std::uint32_t rank = 0; rank < args.ranks; ++rank) {
+    HealthRecord record;
+    std::memcpy(&record, args.records + rank * args.stride, sizeof record);
+    add_health(*args.words, record, rank);
+  }
   args.words->number = args.number;
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/element.h"
 #include "kernels/random.h"
 #include "kernels/reference_codec.h"
+#include "kernels/record_header.h"
 #include "kernels/weight_header.h"
 
 namespace sdp4bit::reference {
@@ -246,10 +247,8 @@ void set_entries(const SetEntriesArgs& args) {
   Agreed agreed;
   for (std::uint32_t rank = 0; rank < args.ranks; ++rank) {
     MessageHeader record = read_header(args.records + rank * sizeof(MessageHeader));
-    WeightChunk chunk = args.chunk;
-    if (!(record.flags & kReady)) chunk.slots = 0;
-    if (!weight_header_is_valid(record, MessageKind::weight_record, chunk, rank)) {
-      record.flags = 0;
+    if (!weight_record_is_valid(record, args.chunk, rank)) {
+      record.flags = record.slot_count = 0;
       *args.error = 1;
     }
     agreed.add(record);

@@ -111,6 +111,7 @@ void give_back_memory(CommState& comm) {
   comm.stats.set_mirror(nullptr);
   comm.stats->workspace_bytes.store(0);
   comm.sampling.release();
+  comm.checksums.release();
   comm.workspace.reset();
   comm.words.reset();
   comm.host_words.reset();
@@ -123,9 +124,10 @@ bool allocate_memory(CommState& comm) {
   comm.words = DeviceBuffer::try_allocate(kScratch + kHello * (1 + comm.ranks));
   comm.host_words = PinnedBuffer::try_allocate(sizeof(HostWords));
   const bool health = comm.health.allocate(comm.ranks);
-  if (comm.workspace && comm.words && comm.host_words && health) {
+  const bool checksums = !config().checksum || comm.checksums.allocate(comm.ranks);
+  if (comm.workspace && comm.words && comm.host_words && health && checksums) {
     new (comm.host_words.data()) HostWords;
-    comm.stats.set_mirror(comm.counter_mirror().host);
+    comm.stats.set_mirror(comm.counter_mirror().host, comm.checksum_counts());
     comm.stats->workspace_bytes.store(comm.workspace.bytes());
     comm.sampling.allocate(config().sample_error);
     return true;
@@ -223,6 +225,7 @@ PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
     zero(comm.workspace.data(), comm.workspace.bytes());
     zero(comm.words.data(), comm.words.bytes());
     zero(comm.health.memory().data(), comm.health.memory().bytes());
+    if (comm.checksums.on()) zero(comm.checksums.memory().data(), comm.checksums.memory().bytes());
   }
   const HandshakeRecord record = make_record(options, bits, noise_rank(comm));
   std::memcpy(handshake.host.data(), &record, sizeof record);
@@ -238,6 +241,13 @@ void read_handshake(CommState& comm) {
   const std::unique_ptr<Handshake> handshake = std::move(comm.handshake);
   const std::span records(reinterpret_cast<const HandshakeRecord*>(handshake->host.data() + kRecord),
                           comm.ranks);
+  // Where this rank is switched off, all ranks come to "off" whatever arrived here.
+  const bool matters = config().enable || config().check;
+  if (const std::int64_t rank = find_damaged(records); rank >= 0 && matters) {
+    throw Error(ncclRemoteError, "the handshake of rank " + std::to_string(rank) +
+                                     " arrived damaged: with it this rank alone would decide otherwise; " +
+                                     kFindWhoDamages);
+  }
   std::vector<std::uint64_t> hosts;
   for (const HandshakeRecord& record : records) hosts.push_back(record.host_hash);
   comm.topology = make_topology(hosts, comm.rank, config().local_size);

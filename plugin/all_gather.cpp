@@ -26,7 +26,6 @@ namespace sdp4bit {
 namespace {
 
 constexpr std::size_t kMostClasses = 64;
-constexpr std::uint32_t kDirectClass = ~0u;  // the class number of stateless calls
 
 /// Calls of one kind, reused from group to group.
 template <typename Call>

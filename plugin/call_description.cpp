@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <map>
 #include <vector>
+
+#include "kernels/checksum.h"
 
 namespace sdp4bit {
 namespace {
@@ -63,7 +66,6 @@ constexpr std::array kFields{
     field<&CallDescription::weight_class>("the class of an AllGather"),
     field<&CallDescription::slots>("the number of slots of its class"),
     field<&CallDescription::stage>("the stage of its class"),
-    field<&CallDescription::reserved>("a part that is always zero"),
 };
 
 /// "rank 3", "ranks 0, 1, 2 and 5 more".
@@ -85,6 +87,18 @@ std::string described(const CallDescription& call) {
 
 std::uint32_t described_op(ncclRedOp_t op) {
   return static_cast<std::uint32_t>(std::min<int>(op, kOfTheProgram));
+}
+
+std::uint64_t checksum_of_description(const CallDescription& call) {
+  return checksum_of(&call, sizeof call, offsetof(CallDescription, checksum));
+}
+
+std::int64_t find_damaged(std::span<const CallDescription> of_ranks) {
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    if (of_ranks[rank].checksum != checksum_of_description(of_ranks[rank]))
+      return static_cast<std::int64_t>(rank);
+  }
+  return -1;
 }
 
 std::string find_disagreement(std::span<const CallDescription> of_ranks) {

@@ -26,7 +26,7 @@ struct CallDescription {
   std::uint32_t weight_class = 0;
   std::uint32_t slots = 0;
   std::uint32_t stage = 0;
-  std::uint64_t reserved = 0;
+  std::uint64_t checksum = 0;  // of the description
 
   friend bool operator==(const CallDescription&, const CallDescription&) = default;
 };
@@ -34,6 +34,11 @@ static_assert(sizeof(CallDescription) == 64);
 
 /// Handles of operators that the program made differ between ranks; that it is one does not.
 [[nodiscard]] std::uint32_t described_op(ncclRedOp_t op);
+
+/// What `checksum` has to be; sender and receivers alike.
+[[nodiscard]] std::uint64_t checksum_of_description(const CallDescription& call);
+/// The first rank whose description did not arrive as it was sent, -1 if all did.
+[[nodiscard]] std::int64_t find_damaged(std::span<const CallDescription> of_ranks);
 
 /// Names the first field in which ranks differ, with both values and the ranks that gave them; "" if none
 /// does. The same text on every rank.

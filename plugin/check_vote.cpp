@@ -20,6 +20,7 @@ CheckVote::CheckVote(CommState& comm)
 
 void CheckVote::set(CallDescription description, cudaStream_t stream) {
   description.number = ++last_number_;
+  description.checksum = checksum_of_description(description);
   std::memcpy(host_.data(), &description, kBytes);
   stream_ = stream;
 }
@@ -46,6 +47,11 @@ void CheckVote::read() {
                "communicator, or captures it",
                last_number_);
   const std::span of_ranks(reinterpret_cast<const CallDescription*>(host_.data() + kBytes), comm_.ranks);
+  if (const std::int64_t rank = find_damaged(of_ranks); rank >= 0) {
+    throw Error(ncclRemoteError,
+                "what rank " + std::to_string(rank) + " said about call " + std::to_string(last_number_) +
+                    " of the communicator (SDP4BIT_CHECK=1) arrived damaged; " + kFindWhoDamages);
+  }
   const std::string difference = find_disagreement(of_ranks);
   if (difference.empty()) return;
   throw Error(ncclInvalidUsage, "ranks call differently (SDP4BIT_CHECK=1): " + difference +

@@ -17,6 +17,8 @@
 
 #include "kernels/device_counters.h"
 #include "kernels/launch.h"
+#include "kernels/launch_checksum.h"
+#include "plugin/checksums.h"
 #include "plugin/cuda_raii.h"
 #include "plugin/gradient_health.h"
 #include "plugin/native_traffic.h"
@@ -73,6 +75,8 @@ struct DeviceWords {
 /// What kernels write to pinned memory.
 struct HostWords {
   std::uint32_t error = 0;  // 1: a header arrived that cannot be
+  ChecksumFailure checksum_failure{};
+  FunctionChecksums checksum_counts;
   DeviceCounters counters;
 };
 
@@ -115,6 +119,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   DeviceBuffer words;       // DeviceWords; then scratch for connecting
   PinnedBuffer host_words;  // HostWords
   ErrorSampling sampling;
+  Checksums checksums;
   SegmentTables tables;
   GradientLaunches gradient_launches;
   GradientHealth health;
@@ -163,13 +168,20 @@ class CommState : public std::enable_shared_from_this<CommState> {
     return {counters(), &host_words.as<HostWords>()->counters};
   }
   [[nodiscard]] std::uint32_t* error_flag() const { return &host_words.as<HostWords>()->error; }
+  [[nodiscard]] FunctionChecksums* checksum_counts() const {
+    return &host_words.as<HostWords>()->checksum_counts;
+  }
+  [[nodiscard]] ChecksumFailure* checksum_failure() const {
+    return &host_words.as<HostWords>()->checksum_failure;
+  }
   [[nodiscard]] const NativeShards& native(Collective collective) const {
     return native_shards[static_cast<std::size_t>(collective)];
   }
   /// Whether a call that is native for a lasting reason changes nothing here: neither its number nor its
   /// group matter any more. All ranks alike.
   [[nodiscard]] bool settled() const;
-  /// Throws if a kernel has met a header that cannot be, if an earlier call failed here, or after an abort.
+  /// Throws if a kernel has met a header that cannot be or data that does not fit its checksum, if an earlier
+  /// call failed here, or after an abort.
   void check_usable() const;
 
   /// User operators; copied at the call, for PyTorch destroys the handle before the group ends.

@@ -22,6 +22,11 @@ class Error : public std::exception {
   std::string text_;
 };
 
+/// What to do where a message did not arrive as it was sent.
+inline constexpr const char* kFindWhoDamages =
+    "a link, a network card or memory flips bits, or something wrote over memory: find out which, abort the "
+    "communicator on all ranks and create it anew";
+
 /// A communicator that does not block answers ncclInProgress: no refusal.
 [[nodiscard]] inline bool refused(ncclResult_t result) noexcept {
   return result != ncclSuccess && result != ncclInProgress;

@@ -78,6 +78,8 @@ WeightKind GatherClass::kind_in(std::uint64_t epoch) {
     read_.push_back(queue_.read(call));
     if (config().weight_vote) read_.back().any_jump = false;  // it went native at once
   }
+  // Words of messages that did not arrive whole decide nothing: this rank would decide alone.
+  if (!read_.empty()) comm_.check_usable();
   const OwnSlices own_before = machine_.own_slices();
   const WeightDecision decision = machine_.decide(calls_, read_);
   if (machine_.own_slices() != own_before) {

@@ -12,7 +12,12 @@ namespace sdp4bit {
 namespace {
 
 constexpr std::size_t kHistograms = GradientHealth::kMostClasses * sizeof(ScaleHistogram);
-constexpr std::size_t kOwnRecords = GradientHealth::kMostClasses * sizeof(HealthRecord);
+constexpr std::size_t kChecksumOffset = sizeof(HealthRecord) + 8;
+
+/// As it travels: with checksums the record is followed by 8 bytes of zeros and its own.
+std::size_t record_bytes() {
+  return config().checksum ? 2 * sizeof(HealthRecord) : sizeof(HealthRecord);
+}
 
 void warn(const HealthWords& words, std::size_t count) {
   static Once once;
@@ -50,11 +55,20 @@ class GradientHealth::Records final : public SingleCall {
   void launch_step(const Step& step) override {
     for (const std::size_t place : places_) {
       if (step.step == 0) {
-        check(write_health(health_.histogram(place), health_.own_record(place), step.stream));
+        check(write_health(health_.histogram(place),
+                           reinterpret_cast<HealthRecord*>(health_.own_record(place)), step.stream));
+        comm_->checksums.seal(checksummed(health_.own_record(place), 1), step.stream);
       } else {
+        const std::uint64_t number = health_.classes_[place].records;
+        comm_->checksums.verify(*comm_,
+                                {.exchange = Exchange::gradient_health,
+                                 .parts = checksummed(health_.all_records(place), health_.ranks_),
+                                 .headers_per_part = 0},
+                                {.use = comm_->checksums.next_use(), .number = number - 1}, step.stream);
         check(publish_health({.records = health_.all_records(place),
+                              .stride = record_bytes(),
                               .ranks = health_.ranks_,
-                              .number = health_.classes_[place].records,
+                              .number = number,
                               .words = health_.words(place)},
                              step.stream));
       }
@@ -63,12 +77,18 @@ class GradientHealth::Records final : public SingleCall {
   void exchange_step(const Step& step) override {
     if (step.step != 0) return;
     for (const std::size_t place : places_) {
-      check(real_nccl().all_gather(health_.own_record(place), health_.all_records(place),
-                                   sizeof(HealthRecord), ncclUint8, comm_->handle, step.stream));
+      check(real_nccl().all_gather(health_.own_record(place), health_.all_records(place), record_bytes(),
+                                   ncclUint8, comm_->handle, step.stream));
     }
   }
 
  private:
+  static ChecksummedParts checksummed(std::byte* records, std::uint32_t count) {
+    ChecksummedParts parts = checksummed_messages(records, record_bytes(), record_bytes(), count);
+    parts.checksum_offset = kChecksumOffset;
+    return parts;
+  }
+
   GradientHealth& health_;
   CommState* comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
@@ -82,7 +102,7 @@ GradientHealth::~GradientHealth() = default;
 
 bool GradientHealth::allocate(std::uint32_t ranks) {
   ranks_ = ranks;
-  device_ = DeviceBuffer::try_allocate(kHistograms + kOwnRecords * (1 + ranks));
+  device_ = DeviceBuffer::try_allocate(kHistograms + kMostClasses * record_bytes() * (1 + ranks));
   words_ = PinnedBuffer::try_allocate(kMostClasses * sizeof(HealthWords));
   if (!device_ || !words_) {
     release();
@@ -100,11 +120,11 @@ void GradientHealth::release() {
 ScaleHistogram* GradientHealth::histogram(std::size_t place) const {
   return device_.as<ScaleHistogram>() + place;
 }
-HealthRecord* GradientHealth::own_record(std::size_t place) const {
-  return reinterpret_cast<HealthRecord*>(device_.data() + kHistograms) + place;
+std::byte* GradientHealth::own_record(std::size_t place) const {
+  return device_.data() + kHistograms + place * record_bytes();
 }
-HealthRecord* GradientHealth::all_records(std::size_t place) const {
-  return reinterpret_cast<HealthRecord*>(device_.data() + kHistograms + kOwnRecords) + place * ranks_;
+std::byte* GradientHealth::all_records(std::size_t place) const {
+  return device_.data() + kHistograms + (kMostClasses + place * ranks_) * record_bytes();
 }
 
 GradientHealth::Class* GradientHealth::find(std::size_t count, ncclDataType_t type) {
@@ -123,6 +143,7 @@ bool GradientHealth::is_native(CommState& comm, std::size_t count, ncclDataType_
     wait_bounded(
         comm, [&] { return __atomic_load_n(&said.number, __ATOMIC_ACQUIRE) == one->records; },
         "what an earlier ReduceScatter's gradients looked like");
+    comm.check_usable();  // words of records that did not arrive whole: this rank would decide alone
     one->record_epoch = 0;
     if (said.unhealthy_ranks != 0) warn(said, count);
     if (one->schedule.hear(one->calls, said.unhealthy_ranks != 0)) {

@@ -65,8 +65,8 @@ class GradientHealth {
     return static_cast<std::size_t>(&of - classes_.data());
   }
   [[nodiscard]] ScaleHistogram* histogram(std::size_t place) const;
-  [[nodiscard]] HealthRecord* own_record(std::size_t place) const;
-  [[nodiscard]] HealthRecord* all_records(std::size_t place) const;
+  [[nodiscard]] std::byte* own_record(std::size_t place) const;
+  [[nodiscard]] std::byte* all_records(std::size_t place) const;
   [[nodiscard]] HealthWords* words(std::size_t place) const { return words_.as<HealthWords>() + place; }
 
   std::vector<Class> classes_;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <set>
 
+#include "kernels/checksum.h"
+
 namespace sdp4bit {
 namespace {
 
@@ -36,12 +38,7 @@ const char* wire_variable_name(std::size_t index) {
 }
 
 std::string shown(const HandshakeRecord::Variable& variable) {
-  std::string text(variable.text, ::strnlen(variable.text, kValueText));
-  // It came over the network and goes into a line of the log.
-  for (char& each : text) {
-    if (each < ' ' || each > '~') each = '?';
-  }
-  return text;
+  return {variable.text, ::strnlen(variable.text, kValueText)};
 }
 
 /// Names the first variable in which a rank differs from rank 0, or nothing.
@@ -89,6 +86,12 @@ bool all_have(std::span<const HandshakeRecord> records, std::uint32_t bit) {
   return rank_without(records, bit) < 0;
 }
 
+/// As it is sent: 0 says that there is none.
+std::uint64_t checksum_of_record(const HandshakeRecord& record) {
+  const std::uint64_t sum = checksum_of(&record, sizeof record, offsetof(HandshakeRecord, checksum));
+  return sum == 0 ? 1 : sum;
+}
+
 bool all_differ(std::span<const HandshakeRecord> records) {
   std::set<std::int64_t> seen;
   return std::all_of(records.begin(), records.end(), [&](const HandshakeRecord& record) {
@@ -112,7 +115,19 @@ HandshakeRecord make_record(const Config& config, std::uint32_t bits, std::int64
     variable.digest = hash_text(text);
     text.copy(variable.text, kValueText);
   }
+  record.checksum = checksum_of_record(record);
   return record;
+}
+
+std::int64_t find_damaged(std::span<const HandshakeRecord> records) {
+  constexpr std::uint16_t kFirstWithChecksum = 3;
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    const HandshakeRecord& record = records[rank];
+    const bool whole = record.checksum == 0 ? record.wire_version < kFirstWithChecksum
+                                            : record.checksum == checksum_of_record(record);
+    if (!whole) return static_cast<std::int64_t>(rank);
+  }
+  return -1;
 }
 
 bool selected_by_identity(const CommSelection& selection, const CommIdentity& comm) {

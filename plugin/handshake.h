@@ -41,13 +41,18 @@ struct HandshakeRecord {
   std::uint64_t host_hash;
   std::int64_t job_rank;  // -1: unknown
   Variable variables[kMostWireVariables];
-  std::uint64_t padding[52];
+  std::uint64_t padding[51];
+  std::uint64_t checksum;  // of the whole record, never 0; before wire version 3 there was none
 };
 static_assert(sizeof(HandshakeRecord) == 2048);
 
 /// What the record of this rank says; `workspace_ready` as in Bits.
 [[nodiscard]] HandshakeRecord make_record(const Config& config, std::uint32_t bits,
                                           std::int64_t job_rank_of_comm);
+
+/// The first rank whose record did not arrive as it was sent, -1 if all did. With such a record this rank
+/// alone would come to another verdict.
+[[nodiscard]] std::int64_t find_damaged(std::span<const HandshakeRecord> records);
 
 struct Verdict {
   Agreement agreement = Agreement::off;

@@ -157,6 +157,10 @@ const std::array kTable{
         "1: before each call all ranks compare it, native ones too, and a difference is an error that names "
         "the "
         "call, the ranks and both values; for finding programs whose ranks call differently; the host waits"),
+    row<&Config::checksum, parse_switch, print_switch>(
+        "SDP4BIT_CHECKSUM", "0, 1", kWire,
+        "1: messages carry checksums that are verified before their data is used; damage on the way is an "
+        "error that names the sender and the call"),
     words<&Config::on_mismatch, kOnMismatch>("SDP4BIT_ON_MISMATCH", kWire,
                                              "what follows when ranks differ in a variable"),
     row<&Config::gradients_padded, parse_switch, print_switch>(

@@ -84,6 +84,7 @@ struct Config {
   std::uint32_t local_size = 0;
   std::uint64_t workspace = 64 << 20;
   bool check = false;
+  bool checksum = false;
   OnMismatch on_mismatch = OnMismatch::native;
   bool gradients_padded = false;  // taken although their padding may be garbage
 

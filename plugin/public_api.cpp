@@ -57,7 +57,9 @@ sdp4bitStatistics statistics_of(const CommCounts& counts, Collective collective)
           .workspace_bytes = counts.workspace_bytes,
           .ledger_bytes = counts.ledger_bytes(),
           .sample_bytes = counts.sample_bytes(),
-          .record_bytes = counts.record_bytes};
+          .record_bytes = counts.record_bytes,
+          .checksums_verified = function.of(Counter::checksums_verified),
+          .checksums_failed = function.of(Counter::checksums_failed)};
 }
 
 /// With what the ranks agreed on, where that is the reason, and the stages of weights where those are.

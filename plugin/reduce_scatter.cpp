@@ -44,6 +44,7 @@ void ReduceScatterCall::set(std::shared_ptr<CommState> comm, const ReduceScatter
   path_ = gradient_path(comm_->topology);
   chunk_length_ = gradient_chunk_length(args.count, comm_->topology, config());
   draw_ = comm_->take_draw();
+  checksum_call_ = {.use = comm_->checksums.next_use(), .number = draw_.offset, .counter = draw_.counter};
   sampled_ = false;
   scales_ = scales;
 }
@@ -99,6 +100,36 @@ void ReduceScatterCall::launch(std::span<const Part> together) {
   }
 }
 
+std::size_t ReduceScatterCall::message_size(bool first, std::size_t chunk) const {
+  const Topology& topology = comm_->topology;
+  const std::uint32_t segments = first && path_ == GradientPath::two_levels ? topology.node_count : 1;
+  return message_bytes(chunk_elements(chunk), segments,
+                       first ? first_codec(topology, config()) : config().inter_codec());
+}
+
+ChecksummedParts ReduceScatterCall::sent(bool first, const Step& step) const {
+  const Topology& topology = comm_->topology;
+  return checksummed_messages(step.workspace.data() + (first ? layout_.first_send : layout_.second_send),
+                              first ? layout_.first_stride : layout_.second_stride,
+                              message_size(first, step.chunk),
+                              first ? first_peers(topology) : topology.node_count - 1);
+}
+
+ChecksummedParts ReduceScatterCall::received(bool first, const Step& step) const {
+  ChecksummedParts parts = sent(first, step);
+  parts.headers = step.workspace.data() + (first ? layout_.first_receive : layout_.second_receive);
+  parts.data = parts.headers;
+  return parts;
+}
+
+void ReduceScatterCall::verify(bool first, const Step& step) const {
+  comm_->checksums.verify(*comm_,
+                          {.exchange = first ? Exchange::gradient_first : Exchange::gradient_second,
+                           .parts = received(first, step),
+                           .chunk = static_cast<std::uint32_t>(step.chunk)},
+                          checksum_call_, step.stream);
+}
+
 SampleTarget ReduceScatterCall::sample_target(SampleKind kind, const Step& step) const {
   return comm_->sampling.target(kind, comm_->counter_mirror(), step.chunk == 0,
                                 step.chunk + 1 == chunk_count());
@@ -113,6 +144,7 @@ void ReduceScatterCall::launch_quantize(std::span<const Part> together) {
     const ReduceScatterCall& call = gradient(together[i]);
     const Step& step = together[i].step;
     const QuantizeArgs& args = calls[i];
+    call.comm_->checksums.seal(call.sent(true, step), step.stream);
     if (call.sampled_)
       check(sample_quantize(args, call.sample_target(SampleKind::gradient_first, step), step.stream));
     if (!call.scales_) continue;
@@ -146,11 +178,15 @@ void ReduceScatterCall::launch_reduce_requantize(std::span<const Part> together)
   std::vector<ReduceRequantizeArgs>& calls =
       gradient(together.front()).comm_->gradient_launches.reduce_requantize;
   calls.clear();
-  for (const Part& part : together) calls.push_back(gradient(part).reduce_requantize_args(part.step));
+  for (const Part& part : together) {
+    calls.push_back(gradient(part).reduce_requantize_args(part.step));
+    gradient(part).verify(true, part.step);
+  }
   check(reduce_requantize_batch(calls, together.front().step.stream));
   for (std::size_t i = 0; i < together.size(); ++i) {
     const ReduceScatterCall& call = gradient(together[i]);
     const Step& step = together[i].step;
+    call.comm_->checksums.seal(call.sent(false, step), step.stream);
     if (call.sampled_)
       check(sample_requantize(calls[i], call.sample_target(SampleKind::gradient_second, step), step.stream));
   }
@@ -182,7 +218,11 @@ void ReduceScatterCall::launch_reduce_finish(std::span<const Part> together) {
   CommState& comm = *gradient(together.front()).comm_;
   std::vector<ReduceFinishArgs>& calls = comm.gradient_launches.reduce_finish;
   calls.clear();
-  for (const Part& part : together) calls.push_back(gradient(part).reduce_finish_args(part.step));
+  for (const Part& part : together) {
+    const ReduceScatterCall& call = gradient(part);
+    calls.push_back(call.reduce_finish_args(part.step));
+    call.verify(call.path_ != GradientPath::two_levels, part.step);
+  }
   DrawAdvance advance;
   if (together.front().step.last_of_kind) {
     advance = {.counter = comm.draw_counter(),
@@ -239,13 +279,10 @@ LinkBytes ReduceScatterCall::sent_bytes() const {
   const auto local_peers = static_cast<std::uint32_t>(topology.members[topology.node].size()) - 1;
   LinkBytes bytes;
   for (std::size_t chunk = 0; chunk < chunk_count(); ++chunk) {
-    const std::size_t length = chunk_elements(chunk);
-    const std::size_t first =
-        message_bytes(length, two_levels ? topology.node_count : 1, first_codec(topology, config()));
+    const std::size_t first = message_size(true, chunk);
     bytes.in_node += local_peers * first;
     bytes.between_nodes += (messages - local_peers) * first;
-    if (two_levels)
-      bytes.between_nodes += (topology.node_count - 1) * message_bytes(length, 1, config().inter_codec());
+    if (two_levels) bytes.between_nodes += (topology.node_count - 1) * message_size(false, chunk);
   }
   return bytes;
 }

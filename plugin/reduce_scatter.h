@@ -69,6 +69,12 @@ class ReduceScatterCall final : public PhasedCall {
   [[nodiscard]] QuantizeArgs quantize_args(const Step& step) const;
   [[nodiscard]] ReduceRequantizeArgs reduce_requantize_args(const Step& step) const;
   [[nodiscard]] ReduceFinishArgs reduce_finish_args(const Step& step) const;
+  /// Bytes of the call's own message in the first or the second exchange.
+  [[nodiscard]] std::size_t message_size(bool first, std::size_t chunk) const;
+  [[nodiscard]] ChecksummedParts sent(bool first, const Step& step) const;
+  [[nodiscard]] ChecksummedParts received(bool first, const Step& step) const;
+  /// Before the data is read.
+  void verify(bool first, const Step& step) const;
   static void launch_quantize(std::span<const Part> together);
   static void launch_reduce_requantize(std::span<const Part> together);
   static void launch_reduce_finish(std::span<const Part> together);
@@ -80,6 +86,7 @@ class ReduceScatterCall final : public PhasedCall {
   std::size_t chunk_length_ = 0;
   GradientLayout layout_;  // of the chunk under way, with those that it travels with
   Draw draw_;
+  ChecksumCall checksum_call_;
   bool sampled_ = false;
   ScaleHistogram* scales_ = nullptr;
 };

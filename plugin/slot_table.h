@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/record_header.h"
+
 namespace sdp4bit {
 
 class SlotTable {
  public:
-  static constexpr std::uint32_t kMost = 256;
+  static constexpr std::uint32_t kMost = kMostSlots;
 
   struct Found {
     std::uint32_t slot = 0;

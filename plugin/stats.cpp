@@ -90,6 +90,14 @@ DeviceCounters read_mirror(const DeviceCounters& mirror) {
   return counters;
 }
 
+ChecksumCounts read_mirror(const ChecksumCounts& mirror) {
+  return {volatile_load(mirror.verified), volatile_load(mirror.failed)};
+}
+
+FunctionChecksums read_mirror(const FunctionChecksums& mirror) {
+  return {read_mirror(mirror.gradients), read_mirror(mirror.weights)};
+}
+
 SampledError error_of(const SampleSums& sums) {
   const auto ratio = [](double error, double input) { return input > 0.0 ? std::sqrt(error / input) : 0.0; };
   SampledError sampled{.samples = sums.samples / 2,
@@ -115,6 +123,7 @@ CommCounts counts_of(const CommStats& stats) {
   counts.workspace_bytes = load(stats.workspace_bytes);
   counts.record_bytes = load(stats.record_bytes);
   const DeviceCounters device = stats.mirror ? read_mirror(*stats.mirror) : stats.last_mirror;
+  const FunctionChecksums checksums = stats.checksums ? read_mirror(*stats.checksums) : stats.last_checksums;
   const auto set = [&](Collective collective, Counter counter, std::uint64_t value) {
     counts.functions[static_cast<std::size_t>(collective)].counters[static_cast<std::size_t>(counter)] =
         value;
@@ -124,8 +133,18 @@ CommCounts counts_of(const CommStats& stats) {
   set(Collective::reduce_scatter, Counter::nonfinite_groups_received, device.gradients.received);
   set(Collective::all_gather, Counter::nonfinite_groups_sent, device.weights.sent);
   set(Collective::all_gather, Counter::nonfinite_groups_received, device.weights.received);
+  set(Collective::reduce_scatter, Counter::checksums_verified, checksums.gradients.verified);
+  set(Collective::reduce_scatter, Counter::checksums_failed, checksums.gradients.failed);
+  set(Collective::all_gather, Counter::checksums_verified, checksums.weights.verified);
+  set(Collective::all_gather, Counter::checksums_failed, checksums.weights.failed);
   for (unsigned kind = 0; kind < kSampleKinds; ++kind) counts.samples[kind] = error_of(device.samples[kind]);
   return counts;
+}
+
+/// Requires the registry's lock. Before their memory goes.
+void keep_mirrors(CommStats& stats) {
+  if (stats.mirror) stats.last_mirror = read_mirror(*stats.mirror);
+  if (stats.checksums) stats.last_checksums = read_mirror(*stats.checksums);
 }
 
 /// Requires the registry's lock. Bounds what programs that create communicators for ever make us keep.
@@ -193,7 +212,9 @@ OpenStats::OpenStats() {
 OpenStats::~OpenStats() {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  if (stats_->mirror) stats_->last_mirror = read_mirror(*std::exchange(stats_->mirror, nullptr));
+  keep_mirrors(*stats_);
+  stats_->mirror = nullptr;
+  stats_->checksums = nullptr;
   stats_->closed = true;
   stats_->workspace_bytes.store(0);
   stats_->record_bytes.store(0);
@@ -228,10 +249,11 @@ void OpenStats::agreed(Agreement agreement, std::uint32_t nodes, const std::stri
   stats_->identity.why = why;
 }
 
-void OpenStats::set_mirror(const DeviceCounters* mirror) {
+void OpenStats::set_mirror(const DeviceCounters* mirror, const FunctionChecksums* checksums) {
   const std::lock_guard lock(registry().mutex);
-  if (!mirror && stats_->mirror) stats_->last_mirror = read_mirror(*stats_->mirror);
+  if (!mirror) keep_mirrors(*stats_);
   stats_->mirror = mirror;
+  stats_->checksums = checksums;
 }
 
 ClassStats& OpenStats::add_class(std::size_t count, ElementType type) {

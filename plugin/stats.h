@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/device_counters.h"
+#include "kernels/launch_checksum.h"
 #include "plugin/policy.h"
 
 namespace sdp4bit {
@@ -39,6 +40,8 @@ enum class Counter : std::uint8_t {
   executed_calls,             // compressed calls that ran, replays of graphs included; gradients only
   nonfinite_groups_sent,      // groups with a NaN or an infinity that were coded
   nonfinite_groups_received,  // groups that a received scale made NaN
+  checksums_verified,         // messages and records that fit their checksum
+  checksums_failed,           // ... and that did not
   count_
 };
 inline constexpr std::size_t kCounterCount = static_cast<std::size_t>(Counter::count_);
@@ -73,6 +76,10 @@ struct ClassStats {
   std::atomic<std::uint64_t> ledger_bytes{0}, sample_bytes{0};
 };
 
+struct FunctionChecksums {
+  ChecksumCounts gradients, weights;
+};
+
 struct CommStats {
   std::array<FunctionStats, kCollectives.size()> functions;
   std::atomic<std::uint64_t> workspace_bytes{0};
@@ -89,8 +96,10 @@ struct CommStats {
     std::string why;  // off
   } identity;
   std::deque<ClassStats> classes;
-  const DeviceCounters* mirror = nullptr;  // pinned; written by kernels
-  DeviceCounters last_mirror{};            // of a communicator that gave its memory back
+  const DeviceCounters* mirror = nullptr;        // pinned; written by kernels
+  const FunctionChecksums* checksums = nullptr;  // likewise
+  DeviceCounters last_mirror{};                  // of a communicator that gave its memory back
+  FunctionChecksums last_checksums{};
   bool closed = false;
 };
 
@@ -108,7 +117,7 @@ class OpenStats {
   void identify(std::string name, std::uint32_t ranks, std::uint32_t rank, int device);
   void agreed(Agreement agreement, std::uint32_t nodes, const std::string& why);
   /// Memory that kernels write to; nullptr before it goes.
-  void set_mirror(const DeviceCounters* mirror);
+  void set_mirror(const DeviceCounters* mirror, const FunctionChecksums* checksums = nullptr);
   [[nodiscard]] ClassStats& add_class(std::size_t count, ElementType type);
 
  private:

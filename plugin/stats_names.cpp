@@ -25,6 +25,8 @@ constexpr std::array<Name, kCounterCount> kNames{{
     {"executed_calls", "Compressed ReduceScatters that ran on the device, replays of graphs included"},
     {"nonfinite_groups_sent", "Groups with a NaN or an infinity that this rank coded"},
     {"nonfinite_groups_received", "Groups that arrived as NaN"},
+    {"checksums_verified", "Messages and records that arrived and fit their checksum"},
+    {"checksums_failed", "Messages and records that arrived and did not fit their checksum"},
 }};
 
 }  // namespace

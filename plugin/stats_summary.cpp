@@ -43,6 +43,11 @@ std::string line_of(Collective collective, const FunctionCounts& counts) {
   if (sent + received > 0) {
     text += ", NaN or infinity in " + number(sent) + " groups sent and " + number(received) + " received";
   }
+  const std::uint64_t verified = counts.of(Counter::checksums_verified),
+                      failed = counts.of(Counter::checksums_failed);
+  if (verified + failed > 0) {
+    text += ", " + number(verified) + " checksums fit and " + number(failed) + " did not";
+  }
   return text;
 }
 

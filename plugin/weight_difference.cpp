@@ -10,6 +10,9 @@ namespace sdp4bit {
 
 void DifferenceCall::set(const DifferencePlan& plan) {
   plan_ = plan;
+  checksum_call_ = {.use = plan.comm->checksums.next_use(),
+                    .number = plan.shard.class_call,
+                    .class_number = plan.shard.class_number};
   const Topology& topology = plan.comm->topology;
   const WeightChunk& shard = plan.shard;
   chunk_length_ = weight_chunk_length(shard.shard, shard.type, plan.tables->path, shard.codec, topology,
@@ -83,6 +86,9 @@ void DifferenceCall::launch_encode(const Step& step) {
                          .message = workspace + layout.message,
                          .staged_header = staged ? staged + place * sizeof(MessageHeader) : nullptr},
                         step.stream));
+  comm.checksums.seal(
+      checksummed_messages(workspace + layout.message, layout.message_stride, layout.message_stride, 1),
+      step.stream);
   const bool last = step.chunk + 1 == chunk_count();
   if (plan_.visit.start && last) check(apply_probe(probe_args(), step.stream));
 }
@@ -112,11 +118,32 @@ void DifferenceCall::only_answer_probe(const Step& step) {
   check(answer_probe(args, step.stream));
 }
 
+/// Before the data is read.
+void DifferenceCall::verify(Exchange exchange, const Step& step) {
+  const WeightLayout layout = layout_of(step.chunk);
+  const WeightTables& tables = *plan_.tables;
+  std::byte* const workspace = step.workspace.data();
+  Arrived arrived{.exchange = exchange, .parts = {}, .chunk = static_cast<std::uint32_t>(step.chunk)};
+  if (exchange == Exchange::weights_in_node) {
+    arrived.parts =
+        checksummed_messages(workspace + layout.arriving, layout.staged_stride, layout.staged_stride,
+                             static_cast<std::uint32_t>(tables.local_peers.size()));
+    arrived.headers_per_part = static_cast<std::uint32_t>(tables.holdings.size());
+    arrived.passed_on = Exchange::weights_passed_on;
+  } else {
+    arrived.parts =
+        checksummed_messages(workspace + layout.received, layout.message_stride, layout.message_stride,
+                             static_cast<std::uint32_t>(tables.message_senders.size()));
+  }
+  plan_.comm->checksums.verify(*plan_.comm, arrived, checksum_call_, step.stream);
+}
+
 void DifferenceCall::launch_add(const Step& step) {
   const WeightLayout layout = layout_of(step.chunk);
   const CommState& comm = *plan_.comm;
   std::byte* const workspace = step.workspace.data();
   const bool full = plan_.tables->path == WeightPath::full;
+  verify(full ? Exchange::difference_all : Exchange::difference_column, step);
   check(add_difference({.chunk = chunk_of(step.chunk),
                         .messages = {workspace + layout.received, layout.message_stride},
                         .message_count = static_cast<std::uint32_t>(plan_.tables->message_senders.size()),
@@ -130,10 +157,15 @@ void DifferenceCall::launch_add(const Step& step) {
                         .error = comm.error_flag(),
                         .nonfinite = &comm.counters()->weights},
                        step.stream));
+  if (!has_second_exchange()) return;
+  comm.checksums.seal(
+      checksummed_messages(workspace + layout.staged, layout.staged_stride, layout.staged_stride, 1),
+      step.stream);
 }
 
 void DifferenceCall::launch_scatter(const Step& step) {
   const WeightLayout layout = layout_of(step.chunk);
+  verify(Exchange::weights_in_node, step);
   check(scatter_shards({.chunk = chunk_of(step.chunk),
                         .messages = {step.workspace.data() + layout.arriving, layout.staged_stride},
                         .message_count = static_cast<std::uint32_t>(plan_.tables->local_peers.size()),

@@ -14,6 +14,7 @@
 
 #include "kernels/launch_weight.h"
 #include "plugin/all_gather.h"
+#include "plugin/checksums.h"
 #include "plugin/ledger.h"
 #include "plugin/phased_call.h"
 #include "plugin/probe_schedule.h"
@@ -68,6 +69,7 @@ class DifferenceCall final : public SingleCall {
   [[nodiscard]] bool has_second_exchange() const { return !plan_.tables->local_peers.empty(); }
   [[nodiscard]] WeightChunk chunk_of(std::size_t chunk) const;
   [[nodiscard]] WeightLayout layout_of(std::size_t chunk) const;
+  void verify(Exchange exchange, const Step& step);
   void launch_encode(const Step& step);
   void launch_add(const Step& step);
   void launch_scatter(const Step& step);
@@ -77,6 +79,7 @@ class DifferenceCall final : public SingleCall {
   [[nodiscard]] ProbeArgs probe_args() const;
 
   DifferencePlan plan_;
+  ChecksumCall checksum_call_;
   std::size_t chunk_length_ = 0;
 };
 

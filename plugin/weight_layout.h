@@ -14,6 +14,9 @@
 
 namespace sdp4bit {
 
+/// The class number of stateless calls.
+inline constexpr std::uint32_t kDirectClass = ~0u;
+
 enum class WeightPath : std::uint8_t {
   none,
   node,  // differences between the nodes of a column, full precision in the node

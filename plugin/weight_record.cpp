@@ -3,17 +3,22 @@
 
 #include "plugin/comm_state.h"
 #include "plugin/real_nccl.h"
+#include "plugin/weight_checksums.h"
 
 namespace sdp4bit {
 
 void RecordCall::set(const RecordPlan& plan) {
   plan_ = plan;
+  checksum_call_ = {.use = plan.comm->checksums.next_use(),
+                    .number = plan.shard.class_call,
+                    .class_number = plan.shard.class_number};
   layout_ = record_layout(plan.shard.shard, plan.shard.codec.group_size, plan.comm->ranks);
 }
 
 void RecordCall::launch_step(const Step& step) {
   std::byte* const workspace = step.workspace.data();
   const WeightChunk& shard = plan_.shard;
+  const bool is_ready = (plan_.flags & kReady) != 0;
   if (step.step == 0) {
     plan_.tables->upload(step.stream);
     plan_.ledger->prepare(step.stream);
@@ -38,7 +43,13 @@ void RecordCall::launch_step(const Step& step) {
                         .sender = plan_.comm->rank,
                         .record = workspace + layout_.own},
                        step.stream));
+    seal_record(*plan_.comm, shard, plan_.args, workspace + layout_.own, is_ready, step.stream);
     return;
+  }
+  verify_records(*plan_.comm, Exchange::weight_record, workspace + layout_.all, checksum_call_, step.stream);
+  if (is_ready) {
+    verify_shards(*plan_.comm, *plan_.tables, shard, plan_.args, workspace + layout_.all, checksum_call_,
+                  step.stream);
   }
   check(set_entries({.chunk = shard,
                      .records = workspace + layout_.all,
@@ -47,7 +58,7 @@ void RecordCall::launch_step(const Step& step) {
                      .senders = plan_.tables->device_holdings(),
                      .sender_count = static_cast<std::uint32_t>(plan_.tables->holdings.size()),
                      .receive = plan_.args.receive,
-                     .ledger = plan_.flags & kReady ? plan_.ledger->entries() : nullptr,
+                     .ledger = is_ready ? plan_.ledger->entries() : nullptr,
                      .words = plan_.words,
                      .error = plan_.comm->error_flag()},
                     step.stream));

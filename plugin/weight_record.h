@@ -8,6 +8,7 @@
 
 #include "kernels/launch_weight.h"
 #include "plugin/all_gather.h"
+#include "plugin/checksums.h"
 #include "plugin/ledger.h"
 #include "plugin/phased_call.h"
 #include "plugin/probe_schedule.h"
@@ -47,6 +48,7 @@ class RecordCall final : public SingleCall {
 
  private:
   RecordPlan plan_;
+  ChecksumCall checksum_call_;
   RecordLayout layout_;
 };
 

@@ -6,6 +6,7 @@
 #include "plugin/agreement.h"
 #include "plugin/comm_state.h"
 #include "plugin/real_nccl.h"
+#include "plugin/weight_checksums.h"
 
 namespace sdp4bit {
 namespace {
@@ -36,6 +37,9 @@ std::size_t VotedCall::vote_bytes(std::size_t count, std::size_t group_size, std
 void VotedCall::set(const DifferencePlan& plan, std::uint32_t slot_count, CallWords* votes) {
   plan_ = plan;
   difference_.set(plan);
+  checksum_call_ = {.use = plan.comm->checksums.next_use(),
+                    .number = plan.shard.class_call,
+                    .class_number = plan.shard.class_number};
   slot_count_ = slot_count;
   votes_ = votes;
   native_ = false;
@@ -88,11 +92,14 @@ void VotedCall::launch_vote(const Step& step) {
                       .sender = plan_.comm->rank,
                       .record = workspace + layout.own},
                      step.stream));
+  seal_record(*plan_.comm, plan_.shard, plan_.args, workspace + layout.own, true, step.stream);
 }
 
 /// The one place where the host waits for the present call: what the option asks for. All votes of the group
 /// are under way on every rank.
 void VotedCall::read_vote(const Step& step) {
+  verify_records(*plan_.comm, Exchange::weight_vote, step.workspace.data() + layout_of(plan_).all,
+                 checksum_call_, step.stream);
   SetEntriesArgs answer = votes_received(step);
   answer.words = votes_;
   check(set_entries(answer, step.stream));
@@ -105,6 +112,8 @@ void VotedCall::read_vote(const Step& step) {
 }
 
 void VotedCall::launch_entries(const Step& step) {
+  verify_shards(*plan_.comm, *plan_.tables, plan_.shard, plan_.args,
+                step.workspace.data() + layout_of(plan_).all, checksum_call_, step.stream);
   SetEntriesArgs entries = votes_received(step);
   entries.senders = plan_.tables->device_holdings();
   entries.sender_count = static_cast<std::uint32_t>(plan_.tables->holdings.size());

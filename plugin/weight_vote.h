@@ -43,6 +43,7 @@ class VotedCall final : public SingleCall {
 
   DifferencePlan plan_;
   DifferenceCall difference_;
+  ChecksumCall checksum_call_;
   std::uint32_t slot_count_ = 0;
   CallWords* votes_ = nullptr;
   bool native_ = false;

@@ -78,6 +78,7 @@ typedef struct {
   uint64_t sends, gathers;
   uint64_t nonfinite_groups_sent, nonfinite_groups_received;
   uint64_t workspace_bytes, ledger_bytes, sample_bytes, record_bytes; /* of both functions together */
+  uint64_t checksums_verified, checksums_failed;                      /* SDP4BIT_CHECKSUM=1 */
 } sdp4bitStatistics;
 int sdp4bitGetStatistics(void* communicator, const char* collective, sdp4bitStatistics* statistics);
 typedef int (*sdp4bitGetStatisticsFunction)(void* communicator, const char* collective,

@@ -211,6 +211,11 @@ void Collective::damage_received() {
   if (signature.op >= 0) return;
   const Extent extents = extent(signature.function, is_root(), static_cast<size_t>(ranks_));
   damage(operation_.receive, extents.receive * part_);
+  if (extents.receive == 0) return;
+  if (signature.function == Function::broadcast || signature.function == Function::scatter)
+    return pass_transfer(communicator_, root(), operation_.receive, part_, true);
+  for (int sender = 0; sender < ranks_; ++sender)
+    pass_transfer(communicator_, sender, operation_.receive + at(sender), part_, true);
 }
 
 void Collective::enter() {

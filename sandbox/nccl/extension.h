@@ -58,6 +58,29 @@ size_t sandboxNcclGetCalls(sandboxNcclCall* records, size_t capacity);
  */
 void sandboxNcclDamageReceive(uint64_t count, size_t offset);
 
+/* What one operation brings to one rank from another: a ncclRecv, or a part of what a collective that moves
+ * data brings (AllGather, AlltoAll and Gather one from each other rank, Broadcast and Scatter from the root).
+ */
+typedef struct {
+  int sender, receiver; /* the receiver is a rank of this process */
+  int is_collective;
+  uint64_t bytes;
+} sandboxNcclTransfer;
+
+/* 1: forgets the transfers noted so far and notes those that end from now on; 0: notes no more. */
+void sandboxNcclNoteTransfers(int on);
+/* Fills up to `capacity` records, in the order in which transfers ended here, and returns how many there are.
+ */
+size_t sandboxNcclGetTransfers(sandboxNcclTransfer* records, size_t capacity);
+
+/* Changes what the `transfer`-th transfer from now on (1 = the next; 0: none) from `sender` to `receiver`, a
+ * rank of this process, of the communicator brings: `bytes` bytes at `offset` are XORed with `mask`, those
+ * beyond its end excepted. A flipped bit is a mask of one byte with one bit. The plan before is forgotten. */
+void sandboxNcclDamageTransfer(ncclComm_t comm, int sender, int receiver, uint64_t transfer, uint64_t offset,
+                               const void* mask, size_t bytes);
+/* How many planned damages have happened in this process. */
+uint64_t sandboxNcclDamaged(void);
+
 /* Node of a rank, numbered by lowest rank; -1 for a rank that is none. */
 int sandboxNcclNode(ncclComm_t comm, int rank);
 

@@ -212,6 +212,7 @@ void run_point_to_point(Communicator& communicator, const std::vector<Operation>
     if (operation.signature.function == Function::recv) {
       count_receive(operation.signature);
       damage(operation.receive, operation.part_bytes());
+      pass_transfer(communicator, operation.signature.peer, operation.receive, operation.part_bytes(), false);
     }
   }
 }

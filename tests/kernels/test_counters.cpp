@@ -11,6 +11,7 @@
 #include "device_bytes.h"
 #include "gradient_data.h"
 #include "kernels/launch.h"
+#include "kernels/launch_checksum.h"
 #include "sandbox/cudart/extension.h"
 
 using namespace sdp4bit;
@@ -161,6 +162,30 @@ TEST_CASE("Counters.ReduceFinishMovesLittleMoreThanItMust") {
     CHECK(cost.instructions > 10);
     CHECK(cost.instructions < 18 + 9 * messages);
     CHECK(cost.bytes <= 1.1);
+    CHECK(cost.access_bytes > 12);
+  }
+}
+
+TEST_CASE("Counters.ChecksumsReadAMessageOnce") {
+  const std::size_t bytes = message_bytes(kCount, 1, kOuter);
+  const DeviceBytes message(bytes, std::byte{7}), sums(sizeof(ChecksumSum), std::byte{0}),
+      state(sizeof(ChecksumState), std::byte{0}), failure(sizeof(ChecksumFailure), std::byte{0}),
+      counts(2 * sizeof(ChecksumCounts), std::byte{0});
+  const ChecksummedParts parts = checksummed_messages(message.data(), bytes, bytes, 1);
+  sandboxResetKernelCounters();
+  require_success(seal_checksums(parts, sums.as<ChecksumSum>(), nullptr));
+  require_success(verify_checksums({.parts = parts,
+                                    .sums = sums.as<ChecksumSum>(),
+                                    .state = state.as<ChecksumState>(),
+                                    .failure = failure.as<ChecksumFailure>(),
+                                    .counts = counts.as<ChecksumCounts>(),
+                                    .host_counts = counts.as<ChecksumCounts>() + 1},
+                                   nullptr));
+  for (const char* const kernel : {"seal_kernel", "verify_kernel"}) {
+    const Cost cost = measure(kernel, kCount, static_cast<double>(bytes));
+    CHECK(cost.instructions > 0.5);
+    CHECK(cost.instructions < 3);  // of four bits; what counts is 16 bytes, 30 elements
+    CHECK(cost.bytes <= 1.01);
     CHECK(cost.access_bytes > 12);
   }
 }

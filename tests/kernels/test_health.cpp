@@ -62,7 +62,7 @@ TEST_CASE("Health.CountsAndWordsEqualTheReference") {
         require_success(count_scales(args, nullptr));
         auto* const second = reinterpret_cast<HealthRecord*>(records.data()) + 1;
         require_success(write_health(args.histogram, second, nullptr));
-        require_success(publish_health({.records = reinterpret_cast<HealthRecord*>(records.data()),
+        require_success(publish_health({.records = records.data(),
                                         .ranks = 2,
                                         .number = 7,
                                         .words = reinterpret_cast<HealthWords*>(words.data())},
@@ -80,8 +80,10 @@ TEST_CASE("Health.CountsAndWordsEqualTheReference") {
         HealthRecord expected_records[2]{};
         reference::write_health(&expected, &expected_records[1]);
         HealthWords expected_words{};
-        reference::publish_health(
-            {.records = expected_records, .ranks = 2, .number = 7, .words = &expected_words});
+        reference::publish_health({.records = reinterpret_cast<std::byte*>(expected_records),
+                                   .ranks = 2,
+                                   .number = 7,
+                                   .words = &expected_words});
         const auto bytes_of = [](const auto& value) {
           const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
           return Bytes(bytes, bytes + sizeof value);

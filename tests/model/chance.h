@@ -19,6 +19,8 @@ class Chance {
   T pick(std::initializer_list<T> choices) {
     return *(choices.begin() + below(static_cast<int>(choices.size())));
   }
+  /// For choices that leave those to come as they were.
+  [[nodiscard]] Chance aside() const { return Chance(state_); }
 
  private:
   std::uint64_t state_;

@@ -101,6 +101,7 @@ class Cluster {
     maybe(10, "SEED", {"7"});
     maybe(3, "ENABLE", {"0"});
     maybe(8, "CHECK", {"1"});
+    if (chance_.aside().chance(15)) set("CHECKSUM", "1");  // changes no result and no size
     if (chance(15)) draw_launcher();
     if (program_.processes.size() > 1 && chance(5)) {
       const std::array<std::pair<const char*, const char*>, 7> odd{{{"SEED", "8"},
