@@ -38,7 +38,12 @@ const char* wire_variable_name(std::size_t index) {
 }
 
 std::string shown(const HandshakeRecord::Variable& variable) {
-  return {variable.text, ::strnlen(variable.text, kValueText)};
+  std::string text(variable.text, ::strnlen(variable.text, kValueText));
+  // It came over the network and goes into a line of the log.
+  for (char& each : text) {
+    if (each < ' ' || each > '~') each = '?';
+  }
+  return text;
 }
 
 /// Names the first variable in which a rank differs from rank 0, or nothing.

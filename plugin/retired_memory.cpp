@@ -32,6 +32,11 @@ std::vector<MemoryBlock> take_retired(int device) {
   return taken;
 }
 
+bool nothing_is_retired() {
+  const std::lock_guard lock(blocks().mutex);
+  return blocks().retired.empty() && blocks().events.empty();
+}
+
 std::vector<cudaEvent_t> take_events() {
   std::vector<cudaEvent_t> events;
   const std::lock_guard lock(blocks().mutex);
@@ -63,11 +68,10 @@ void retire_event(cudaEvent_t event) noexcept {
 
 void collect_retired_memory(int device) noexcept {
   try {
+    if (nothing_is_retired()) return;
+    const RelaxedCapture relaxed;  // another thread may be capturing; nothing is taken before it is there
+    for (const cudaEvent_t event : take_events()) (void)cudaEventDestroy(event);  // waits for nothing
     const std::vector<MemoryBlock> taken = take_retired(device);
-    const std::vector<cudaEvent_t> events = take_events();
-    if (taken.empty() && events.empty()) return;
-    const RelaxedCapture relaxed;                                          // another thread may be capturing
-    for (const cudaEvent_t event : events) (void)cudaEventDestroy(event);  // waits for nothing
     bool idle = false;
     for (const MemoryBlock& block : taken) {
       if (block.kind != MemoryKind::device) continue;

@@ -22,7 +22,7 @@ constexpr std::uint64_t kFlagLz4 = 0x2000;
 constexpr std::uint64_t kFlagZstd = 0x8000;
 constexpr std::size_t kContainerHeaderBytes = 16;
 constexpr std::size_t kEntryHeaderBytes = 64;
-constexpr std::uint64_t kLargestText = std::uint64_t{1} << 30;
+constexpr std::uint64_t kLargestText = std::uint64_t{256} << 20;
 
 struct Wrapper {
   std::uint32_t magic;
@@ -100,7 +100,7 @@ std::string decompress(const Entry& entry) {
     text.assign(source, entry.payload.size());
   } else {
     if (entry.compressed_bytes > entry.payload.size()) fail("compressed PTX reaches beyond its fatbin entry");
-    if (entry.uncompressed_bytes > kLargestText) fail("a fatbin entry says its PTX has more than 1 GiB");
+    if (entry.uncompressed_bytes > kLargestText) fail("a fatbin entry says its PTX has more than 256 MiB");
     text.resize(entry.uncompressed_bytes);
     if (entry.flags & kFlagZstd) {
       const auto written = ZSTD_decompress(text.data(), text.size(), source, entry.compressed_bytes);

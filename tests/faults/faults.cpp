@@ -10,6 +10,7 @@
 #include <iterator>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 
 #include "catch.h"
 #include "injector.h"
@@ -154,8 +155,9 @@ std::uint32_t moment(std::uint32_t calls, unsigned choice) {
 void disturb(const MetSite& met, const Kind& kind, std::uint32_t number, Outcomes& outcomes) {
   CAPTURE(kind.name, injector().function_name(met.site.function), met.site.offset, number, met.setting->name,
           met.rank);
-  const auto ends =
-      run(*met.setting, met.rank, [&] { injector().arm(kind.action, met.site.offset, number); });
+  auto ends = run(*met.setting, met.rank, [&] { injector().arm(kind.action, met.site.offset, number); });
+  ends[met.rank].may_keep = std::string_view(injector().function_name(met.site.function)) == "cudaFree" &&
+                            kind.action == Action::fail;
   CHECK(outcomes.add(kind.name, met.rank, ends) == "");
 }
 

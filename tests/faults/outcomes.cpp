@@ -22,7 +22,7 @@ std::string Outcomes::add(const std::string& kind, std::size_t who, const std::v
     const RankEnd& end = ranks[rank];
     all_right = all_right && (end.died + end.error).empty();
     const bool as_planned = end.died.empty() || (died && rank == who);
-    if (!as_planned || has(end.error, "WRONG") || has(end.error, "LEAK"))
+    if (!as_planned || has(end.error, "WRONG") || (has(end.error, "LEAK") && !end.may_keep))
       wrong += "rank " + std::to_string(rank) + ": " + end.died + end.error + "\n" + end.log;
   }
   if (!died && !ranks[who].fired) return wrong;  // the call was not reached this time

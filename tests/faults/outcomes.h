@@ -12,7 +12,8 @@ struct RankEnd {
   std::string died;   // "" if its function returned
   std::string error;  // "" if every result was right
   std::string log;
-  bool fired = false;  // what was planned for it has happened; not known of one that died
+  bool fired = false;     // what was planned for it has happened; not known of one that died
+  bool may_keep = false;  // memory: a call that should free it was the one that failed
 };
 
 class Outcomes {

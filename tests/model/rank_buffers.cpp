@@ -10,15 +10,16 @@ Memory& Rank::call_memory(const Call& call) {
   Memory& memory = memories_[call.buffer];
   if (memory) return memory;
   std::size_t bytes = 0;
-  for (const Execution& execution : plan_.executions) {
-    const Call& other = *execution.call;
-    const Communicator& of_other = plan_.communicators[execution.communicator];
-    const int own = place_of(of_other, rank_);
-    if (own < 0 || other.function == Function::all_gather || other.buffer != call.buffer) continue;
-    bytes = std::max(bytes, Plan::areas(other, rank_, own, of_other.ranks()).bytes);
+  // Of all steps: what is only simulated, and a graph that is never replayed, have no execution.
+  for (const Step& step : program_.steps) {
+    for (const Call& other : step.calls) {
+      if (other.function == Function::all_gather || other.buffer != call.buffer) continue;
+      const int index = plan_.communicator_of(comm_of(program_, other), rank_);
+      if (index < 0) continue;
+      const Communicator& of_other = plan_.communicators[static_cast<std::size_t>(index)];
+      bytes = std::max(bytes, Plan::areas(other, rank_, place_of(of_other, rank_), of_other.ranks()).bytes);
+    }
   }
-  // A graph that is never replayed has no execution.
-  bytes = std::max(bytes, Plan::areas(call, rank_, place(call), communicator(call).ranks()).bytes);
   memory = Memory(bytes);
   return memory;
 }

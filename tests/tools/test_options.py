@@ -36,6 +36,17 @@ class Options(unittest.TestCase):
         self.assertEqual(rows["SDP4BIT_SEED"]["origin"], "default")
         self.assertEqual(answer["complaints"], [])
 
+    def test_what_a_preset_chose_says_so_and_what_is_set_beside_it_wins(self):
+        _, answer = table(SDP4BIT_PRESET="paper", SDP4BIT_GRAD_GROUP="64", SDP4BIT_WEIGHT_GROUP="many")
+        found = {row["name"]: (row["value"], row["origin"]) for row in answer["options"]}
+        self.assertEqual(found["SDP4BIT_PRESET"], ("paper", "environment"))
+        self.assertEqual(found["SDP4BIT_CODEC_INTER"], ("int4-sr", "preset"))
+        self.assertEqual(found["SDP4BIT_CODEC_INTRA"], ("int8-sr", "default"))
+        self.assertEqual(found["SDP4BIT_GRAD_GROUP"], ("64", "environment"))
+        self.assertEqual(found["SDP4BIT_WEIGHT_GROUP"], ("2048", "refused"))
+        said = sdp4bit("options", "--library", LIBRARY, variables={"SDP4BIT_PRESET": "paper"}).stdout
+        self.assertIn("SDP4BIT_CODEC_INTER=int4-sr  (preset; default dither4)", said)
+
     def test_a_bad_value_and_an_unknown_name_are_said(self):
         result, answer = table(SDP4BIT_SEED="4bits", SDP4BIT_MINBYTES="1")
         self.assertEqual(result.returncode, 1)

@@ -112,7 +112,7 @@ TEST_CASE("Trace.MegatronSharesTheGradientBufferWithMxfp8Weights") {
       program.store_weights(buffer.data() + own * 2, count, layer, step);
       program.gather("weights", buffer.data() + own * 2, buffer.data(), count);
       // The error of a jump is part of the next difference.
-      const double jump = step == 14 ? kJumpError : step == 15 ? kJumpError / 14 + bound(step) : bound(step);
+      const double jump = step == 14 ? kJumpError : step == 15 ? kJumpError * kCodeError + bound(step) : bound(step);
       program.check_weights(buffer.data(), count, layer, step, jump);  // copied out, in truth
       check(cudaMemset(buffer.data(), 0, buffer.bytes()));
       program.store_gradients(buffer.data(), count, 0, step);
@@ -139,7 +139,7 @@ TEST_CASE("Trace.MegatronForcesSyncsForEvaluationAndCheckpoints") {
     for (int step = 0; step < 16; ++step) {
       for (const Bucket* bucket : {&second, &first}) gather(*bucket, step, bound(step));
       // A former error of at most kDifferenceError, coded again, and half an ulp below 0.125.
-      const double repeated = kDifferenceError / 14 + 0x1p-12;
+      const double repeated = kDifferenceError * kCodeError + 0x1p-12;
       if (step % 5 == 4) gather(second, step, repeated), gather(first, step, repeated);  // a checkpoint
       if (step % 6 == 5) gather(first, step, repeated), gather(first, step, 0x1p-12);    // an evaluation
     }

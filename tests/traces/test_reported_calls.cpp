@@ -114,7 +114,8 @@ TEST_CASE("BugCase.AheadOfASlowRankTheHostWaitsOnlyForOldCalls", "[B7]") {
     check(cudaStreamSynchronize(rank.stream));
     // A call returns before the other rank's comes, but no more of them than flags are calls old.
     expect(rank.rank == 0 || (ahead >= 3 && ahead <= 5), std::to_string(ahead) + " calls ahead");
-    program.check_weights(buffer.data(), kCount, 0, version - 1, 0x1p-12);
+    // In place the owner's shard has become what the others hold: nothing more was said.
+    program.check_weights(buffer.data(), kCount, 0, version - 1, kDifferenceError);
   });
 }
 
@@ -309,7 +310,7 @@ TEST_CASE("BugCase.AStepWithNanLeavesNoTrace", "[G9][G10]") {
       if (bad) check(cudaMemsetAsync(weights.data() + own(program) * 2, 0xff, kCount * 2, rank.stream));
       program.gather("weights", weights.data() + own(program) * 2, weights.data(), kCount);
       // The next differences are whole weights, and a native round follows.
-      const double bound = version <= kBad + 1 ? kJumpError : kJumpError / 14 + kDifferenceError;
+      const double bound = version <= kBad + 1 ? kJumpError : kJumpError * kCodeError + kDifferenceError;
       if (version != kBad)
         program.check_weights(weights.data(), kCount, 0, version, version < kBad ? kDifferenceError : bound);
     }

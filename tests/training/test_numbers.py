@@ -15,6 +15,7 @@ from study_results import SOURCE, WHOLE, result, study
 
 import runs  # noqa: E402
 import tables  # noqa: E402
+from curves import COLOURS  # noqa: E402
 from comparison import Gap, Noise, gap, pooled  # noqa: E402
 from problem import Problem  # noqa: E402
 from schemes import FULL, SCHEMES, by_name  # noqa: E402
@@ -155,6 +156,10 @@ class Runs(unittest.TestCase):
         made = [(scheme.preloaded, tuple(sorted(scheme.variables.items())), scheme.arguments) for scheme in SCHEMES]
         self.assertEqual(len(set(made)), len(made))
         self.assertGreaterEqual(len(FULL.seeds), 3)
+
+    def test_of_all_schemes_have_a_colour_each(self) -> None:
+        self.assertEqual(len(set(COLOURS)), len(COLOURS))
+        self.assertGreaterEqual(len(COLOURS), len(SCHEMES))
 
 
 class Documents(unittest.TestCase):

@@ -1,4 +1,5 @@
 // The verdict: from the records alone, the same on every rank, with a reason that a person can act on.
+#include <cstring>
 #include <vector>
 
 #include "catch.h"
@@ -113,6 +114,15 @@ TEST_CASE("Handshake.ALongValueThatDiffersBehindItsShownPartIsSeen") {
   all[0] = make_record(one, kYes, 0);
   all[1] = make_record(other, kYes, 1);
   CHECK(says(verdict_of(all, one), "SDP4BIT_COMMS"));
+}
+
+TEST_CASE("Handshake.WhatAPeerSentCannotControlTheTerminal") {
+  auto all = records(2);
+  all[1].variables[3].digest ^= 1;
+  std::memcpy(all[1].variables[3].text, "\n\x1b[2Jx", 6);
+  const Verdict verdict = verdict_of(all);
+  CHECK(says(verdict, "??[2Jx"));
+  CHECK_FALSE(says(verdict, "\n"));
 }
 
 TEST_CASE("Handshake.ANoOfOneRankIsANoForAll") {
