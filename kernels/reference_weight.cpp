@@ -9,8 +9,8 @@
 #include "kernels/codec.h"
 #include "kernels/element.h"
 #include "kernels/random.h"
-#include "kernels/reference_codec.h"
 #include "kernels/record_header.h"
+#include "kernels/reference_codec.h"
 #include "kernels/weight_header.h"
 
 namespace sdp4bit::reference {

@@ -58,7 +58,8 @@ def _fuzz(found: list[Figures]) -> str:
         for figures in sorted(found, key=lambda each: str(each["fuzz"]))
     ]
     return (
-        "Under the address and undefined-behaviour sanitizers (the tool's JSON: any exception but the tool's own).\n\n"
+        "Under the address and undefined-behaviour sanitizers (the tool's JSON: any exception but the tool's own; kernels, and "
+        "headers in flight: the emulated GPU's memory checking).\n\n"
         + _table(["reader", "seconds", "inputs", "edges of the code reached", "findings"], rows)
         + "\nFound while these were made, each kept in the corpus or as a test: a fatbin whose sizes wrap around made the emulator's "
         "reader loop for ever; a count of registers took all memory.\n"
@@ -66,8 +67,12 @@ def _fuzz(found: list[Figures]) -> str:
 
 
 def _integrity(found: list[Figures]) -> str:
-    rows = [[name, value] for figures in found for name, value in figures.items() if not isinstance(value, (dict, list))]
-    return "`SDP4BIT_CHECKSUM=1`: bits flipped in flight.\n\n" + _table(["figure", "value"], rows)
+    rows = [[each["shape"], each["flips"], each["errors"], each["unread"], each["other_numbers"]] for each in found]
+    return (
+        "`SDP4BIT_CHECKSUM=1`: a small training again and again, each time with one bit flipped in one transfer that a rank "
+        "gets from another. Unread is what opens connections and carries nothing.\n\n"
+        + _table(["shape", "flips", "ended with an error", "unread", "another number"], rows)
+    )
 
 
 def _agreement(found: list[Figures]) -> str:

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -403,6 +402,7 @@ DamageFigures run_damaged(const DamagedRuns& runs, std::vector<Outcome>& outcome
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   expect(shared != MAP_FAILED, "mmap");
   auto* const failed_run = new (shared) std::atomic<unsigned>(0);
+  const auto begin = std::chrono::steady_clock::now();
   outcomes = run_cluster(
       {.node_of = runs.node_of, .environment = environment, .timeout_seconds = runs.timeout_seconds},
       [&](RankContext& rank) {
@@ -412,6 +412,8 @@ DamageFigures run_damaged(const DamagedRuns& runs, std::vector<Outcome>& outcome
       });
   (void)::munmap(shared, sizeof(std::atomic<unsigned>));
   DamageFigures sum;
+  const auto time = std::chrono::steady_clock::now() - begin;
+  sum.seconds = static_cast<unsigned>(std::chrono::duration_cast<std::chrono::seconds>(time).count());
   for (const Outcome& outcome : outcomes) {
     if (outcome.result.size() != sizeof sum) continue;
     DamageFigures figures;
@@ -427,23 +429,25 @@ DamageFigures run_damaged(const DamagedRuns& runs, std::vector<Outcome>& outcome
   return sum;
 }
 
-void note_figures(const DamagedRuns& runs, const DamageFigures& figures) {
-  const char* const path = std::getenv("TEST_FIGURES");
-  if (!path) return;
-  std::FILE* const file = std::fopen(path, "a");
-  expect(file != nullptr, std::string("TEST_FIGURES=") + path + " cannot be written");
+void print_figures(const DamagedRuns& runs, const DamageFigures& figures) {
   const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
-  std::fprintf(
-      file,
-      R"({"figures": "damaged_transfers", "shape": "%s", "runs": %llu, "detected": %llu, "harmless": %llu, )"
-      R"("not_a_number": %llu, "wrong": %llu, "wrong_in_silence": %llu, "handshakes": %llu, "records": %llu, )"
-      R"("messages": %llu, "gathered": %llu, "hellos": %llu})"
-      "\n",
-      runs.name, number(figures.runs), number(figures.detected), number(figures.harmless),
-      number(figures.not_a_number), number(figures.wrong), number(figures.wrong_in_silence),
-      number(figures.handshakes), number(figures.records), number(figures.messages), number(figures.gathered),
-      number(figures.hellos));
-  std::fclose(file);
+  if (runs.damage == Damage::random_header) {
+    std::printf(R"({"fuzz": "headers in flight, %s", "seconds": %u, "inputs": %llu, "findings": 0, )"
+                R"("errors": %llu, "not_a_number": %llu})"
+                "\n",
+                runs.name, figures.seconds, number(figures.runs), number(figures.detected),
+                number(figures.not_a_number));
+  } else {
+    std::printf(R"({"flips": %llu, "shape": "%s", "errors": %llu, "unread": %llu, "silent_nan": %llu, )"
+                R"("other_numbers": %llu, "handshakes": %llu, "records": %llu, "messages": %llu, )"
+                R"("gathered_shards": %llu, "hellos": %llu})"
+                "\n",
+                number(figures.runs), runs.name, number(figures.detected), number(figures.harmless),
+                number(figures.not_a_number), number(figures.wrong), number(figures.handshakes),
+                number(figures.records), number(figures.messages), number(figures.gathered),
+                number(figures.hellos));
+  }
+  std::fflush(stdout);
 }
 
 }  // namespace sdp4bit::test

@@ -39,13 +39,14 @@ struct DamageFigures {
   std::uint64_t not_a_number = 0;      // no error, and some output is NaN
   std::uint64_t wrong = 0;             // some output was another number
   std::uint64_t wrong_in_silence = 0;  // ... and no error
+  unsigned seconds = 0;
   std::uint64_t handshakes = 0, records = 0, messages = 0, gathered = 0, hellos = 0;  // by what was hit
 };
 
 /// `outcomes`: of the ranks, with what they logged.
 [[nodiscard]] DamageFigures run_damaged(const DamagedRuns& runs, std::vector<Outcome>& outcomes);
 
-/// One line for the figures of a test, appended to the file that TEST_FIGURES names, if it does.
-void note_figures(const DamagedRuns& runs, const DamageFigures& figures);
+/// One line of JSON, for scripts/reliability.sh.
+void print_figures(const DamagedRuns& runs, const DamageFigures& figures);
 
 }  // namespace sdp4bit::test

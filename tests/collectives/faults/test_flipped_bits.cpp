@@ -58,8 +58,8 @@ void require_detection(DamagedRuns runs) {
   INFO(runs.name);
   std::vector<Outcome> outcomes;
   const DamageFigures figures = run_damaged(runs, outcomes);
-  note_figures(runs, figures);
   REQUIRE(failures(outcomes) == "");
+  print_figures(runs, figures);
   CHECK(figures.runs == runs.runs);
   CHECK(figures.wrong == 0);
   CHECK(figures.not_a_number == 0);

@@ -8,13 +8,13 @@ namespace {
 
 void require_bounded_harm(unsigned runs_of_shape, unsigned seed) {
   std::vector<DamagedRuns> shapes{
-      {.name = "headers, two levels", .node_of = even_nodes(2, 2), .environment = {}},
-      {.name = "headers, full ledger",
+      {.name = "two levels", .node_of = even_nodes(2, 2), .environment = {}},
+      {.name = "full ledger",
        .node_of = {0, 0, 1},
        .environment = {{"SDP4BIT_WEIGHT_LEDGER", "full"}},
        .out_of_place = true,
        .full_ledger = true},
-      {.name = "headers, direct weights",
+      {.name = "direct weights",
        .node_of = even_nodes(2, 1),
        .environment = {{"SDP4BIT_WEIGHT_LEDGER", "off"}, {"SDP4BIT_WEIGHT_DIRECT", "8"}}},
   };
@@ -27,8 +27,8 @@ void require_bounded_harm(unsigned runs_of_shape, unsigned seed) {
     runs.timeout_seconds = 7200;
     std::vector<Outcome> outcomes;
     const DamageFigures figures = run_damaged(runs, outcomes);
-    note_figures(runs, figures);
     REQUIRE(failures(outcomes) == "");
+    print_figures(runs, figures);
     CHECK(figures.runs == runs_of_shape);
     for (const Outcome& outcome : outcomes) {
       CHECK(outcome.log.find("cudaErrorIllegalAddress") == std::string::npos);
