@@ -20,6 +20,8 @@ COUNTERS = (
     "captured_calls",
     "nonfinite_groups_sent",
     "nonfinite_groups_received",
+    "checksums_verified",
+    "checksums_failed",
 )
 START = 1_800_000_000
 

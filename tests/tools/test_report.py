@@ -235,6 +235,11 @@ class Report(unittest.TestCase):
         self.assertIn("rank 3 has SDP4BIT_SEED=2", text)
         self.assertIn("NaN or infinity in 12 groups", text)
 
+    def test_damaged_messages_are_shown(self):
+        own = data.communicator(gradients=data.function({"compressed": 5}, checksums_verified=90, checksums_failed=1))
+        _, text, _ = self.report(data.process(2, 4, [own]))
+        self.assertIn("1 message arrived damaged, at rank 2", text)
+
     def test_courses_of_different_lengths_are_drawn_together(self):
         def with_course(rank, each, points):
             own = data.communicator(

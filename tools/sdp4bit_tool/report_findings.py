@@ -209,6 +209,20 @@ def _numbers(job: Job) -> List[Finding]:
                 "as NaN, so that a loss scaler sees them; a few at the start of a run with loss scaling are usual.",
             )
         )
+    damaged = sum(function.count("checksums_failed") for function in job.functions.values())
+    if damaged:
+        who = [
+            process.label
+            for process in job.processes
+            if any(f.count("checksums_failed") for f in process.functions.values())
+        ]
+        found.append(
+            Finding(
+                "alarm",
+                f"{plural(damaged, 'message')} arrived damaged, at {_ranks(who)}: the log names the sender; what to look "
+                "at is in docs/troubleshooting.md.",
+            )
+        )
     captured = sum(function.count("captured_calls") for function in job.functions.values())
     if captured:
         found.append(
