@@ -29,7 +29,7 @@ done
 set_up_tools
 gpus=$(gpu_count)
 if ((gpus >= 2)); then
-  build "$preset" sdp4bit collectives
+  build "$preset" sdp4bit collectives_gpu
   program=$build_dir/bin/collectives
   library=$build_dir/lib/libsdp4bit.so
   [[ -x $program ]] || give_up "the measuring program for GPUs" "no libnccl or static CUDA runtime was found" \

@@ -65,7 +65,7 @@ else
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1)
   toolkit_arguments+=("-DNCCL_INCLUDE_DIR=$nccl_dir/nvidia/nccl/include"
     "-DNCCL_LIBRARY=$nccl_dir/nvidia/nccl/lib/libnccl.so" "-DCMAKE_CUDA_ARCHITECTURES=${capability//./}")
-  build "$preset" sdp4bit collectives kernels gpu_kernels
+  build "$preset" sdp4bit collectives_gpu kernels_gpu gpu_kernels
 fi
 
 arguments=(--build "$build_dir" --out "${out:-$source_dir/build/gpu/result.json}" --seconds $((seconds - SECONDS + started_at)))

@@ -28,6 +28,15 @@ def emulated_rows(program: Path) -> Dict[str, dict]:
     return {row["row"]: row for row in json.loads(done.stdout)["rows"]}
 
 
+def counts_of_files(paths: List[Path]) -> Dict[int, Dict[str, dict]]:
+    """By architecture and row."""
+    found = {}
+    for path in paths:
+        for name, costs in json.loads(path.read_text(encoding="utf-8")).items():
+            found[int(name[len("sm_") :])] = {cost["row"]: cost for cost in costs}
+    return found
+
+
 def table(heads: List[str], rows: List[List[str]]) -> str:
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
@@ -41,9 +50,10 @@ def kernel_table(counted: Dict[str, dict], sass: Dict[int, Dict[str, dict]]) -> 
             [name, *cells, f"{sass[90][name]['entry_per_element']:.1f}"]
             + [str(sass[90][name]["registers"]), f"{row['ptx_per_element']:.1f}"]
             + [f"{row['bytes_per_element']:.2f}", f"{row['least_bytes_per_element']:.2f}"]
+            + [f"{row['sectors_per_request']:.1f}"]
         )
     return table(
-        ["kernel", "sm_80", "sm_90", "sm_100", "+ entry", "registers", "PTX", "bytes moved", "fewest"],
+        ["kernel", "sm_80", "sm_90", "sm_100", "+ entry", "registers", "PTX", "bytes moved", "fewest", "sectors"],
         rows,
     )
 
@@ -76,11 +86,13 @@ def replace_between(text: str, mark: str, content: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", type=Path, help="the emulated machine's program, build/dev/sandbox/bin/kernels")
+    parser.add_argument("--counts", type=Path, action="append", default=[], metavar="FILE", help="what sass_counts.py --json "
+                        "said of an architecture, instead of counting it now")
     arguments = parser.parse_args()
     try:
         counted = emulated_rows(arguments.program)
-        sass = {}
-        for architecture in ARCHITECTURES:
+        sass = counts_of_files(arguments.counts)
+        for architecture in set(ARCHITECTURES) - set(sass):
             with tempfile.TemporaryDirectory(prefix="sass-") as folder:
                 costs = count_rows(arguments.program, architecture, [], Path(folder), sys.stderr.isatty())
             sass[architecture] = {cost.row: vars(cost) for cost in costs}
@@ -92,7 +104,10 @@ def main() -> int:
         ):
             text = replace_between(text, mark, content)
         PAGE.write_text(text, encoding="utf-8")
-    except (ToolError, OSError) as error:
+    except KeyError as error:
+        print(f"performance_page: a file of --counts has no row {error}", file=sys.stderr)
+        return 1
+    except (ToolError, OSError, ValueError) as error:
         print(f"performance_page: {error}", file=sys.stderr)
         return 1
     return 0

@@ -46,27 +46,37 @@ def kernels_of(sources: Set[str], architecture: int, folder: Path) -> Dict[str, 
     return found
 
 
-def count_rows(program: Path, architecture: int, filters: List[str], folder: Path, show: bool) -> List[Cost]:
-    """Records the rows' launches and counts each."""
-    records = folder / "launches"
-    command = [str(program), "--count", "64K", "--record", str(records), *filters]
+def record_launches(program: Path, filters: List[str], folder: Path) -> List[Path]:
+    """One launch of each row whose name contains a filter, with its memory."""
+    command = [str(program), "--count", "64K", "--record", str(folder), *filters]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise cubin.ToolError(f"{program.name} failed: {done.stderr.strip()}")
-    files = sorted(records.glob("*.launch"), key=lambda path: int(path.stem))
+    return sorted(folder.glob("*.launch"), key=lambda path: int(path.stem))
+
+
+def count_launch(path: Path, kernels: Dict[str, listing.Kernel], architecture: int) -> Cost:
+    head = launch.read_head(path)
+    name = listing.stable_name(head["kernel"])
+    if name not in kernels:
+        raise cubin.ToolError(f"{head['row']}: the compiled sources have no kernel {name}")
+    try:
+        return measure(path, kernels[name], architecture)
+    except (Unsupported, AccessError, Mismatch) as error:
+        raise cubin.ToolError(f"sm_{architecture}, {head['row']}: {error}") from error
+
+
+def count_rows(program: Path, architecture: int, filters: List[str], folder: Path, show: bool) -> List[Cost]:
+    """Records the rows' launches and counts each."""
+    files = record_launches(program, filters, folder / "launches")
     heads = [launch.read_head(path) for path in files]
     kernels = kernels_of({listing.source_of(head["kernel"]) for head in heads}, architecture, folder)
     costs = []
     for number, (path, head) in enumerate(zip(files, heads)):
         if show:
-            print(f"\r\033[Ksm_{architecture} {number + 1}/{len(files)} {head['row']}", end="", file=sys.stderr, flush=True)
-        name = listing.stable_name(head["kernel"])
-        if name not in kernels:
-            raise cubin.ToolError(f"{head['row']}: the compiled sources have no kernel {name}")
-        try:
-            costs.append(measure(path, kernels[name], architecture))
-        except (Unsupported, AccessError, Mismatch) as error:
-            raise cubin.ToolError(f"sm_{architecture}, {head['row']}: {error}") from error
+            progress = f"sm_{architecture} {number + 1}/{len(files)} {head['row']}"
+            print(f"\r\033[K{progress}", end="", file=sys.stderr, flush=True)
+        costs.append(count_launch(path, kernels, architecture))
     if show:
         print("\r\033[K", end="", file=sys.stderr)
     return costs
