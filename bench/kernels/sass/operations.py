@@ -120,11 +120,23 @@ def lane_to_uniform(instruction: Instruction) -> Step:
     return lambda w, t: put(w, t, read(w, t))
 
 
-def vote_uniform(instruction: Instruction) -> Step:
-    put, condition = set_register(instruction.operands[0]), predicate(instruction.operands[2])
-    if instruction.name not in ("VOTEU.ANY", "VOTE.ANY"):
+def vote(instruction: Instruction) -> Step:
+    """Over the active lanes: a mask of those for which the last predicate holds, or whether it holds for any or all."""
+    mode = instruction.name.split(".")[1]
+    if mode not in ("ANY", "ALL"):
         raise Unsupported(instruction.name)
-    return lambda w, t: put(w, t, sum(condition(w, lane) << lane for lane in w.active))
+    outs, condition = instruction.operands[:-1], predicate(instruction.operands[-1])
+    masks = [set_register(out) for out in outs if not is_predicate(out)]
+    answers = [set_predicate(out) for out in outs if is_predicate(out)]
+
+    def step(w, t):
+        holds = [lane for lane in w.active if condition(w, lane)]
+        for put in masks:
+            put(w, t, sum(1 << lane for lane in holds))
+        for put in answers:
+            put(w, t, len(holds) > 0 if mode == "ANY" else len(holds) == len(w.active))
+
+    return step
 
 
 def label_of(kernel: Kernel, instruction: Instruction) -> int:
@@ -219,8 +231,8 @@ _MOVEMENT: Dict[str, Callable[[Instruction], Step]] = {
     "S2UR": special_register,
     "CS2R": special_register,
     "R2UR": lane_to_uniform,
-    "VOTEU": vote_uniform,
-    "VOTE": vote_uniform,
+    "VOTEU": vote,
+    "VOTE": vote,
 }
 _CONTROL: Dict[str, Step] = {"EXIT": leave, "BAR": barrier}
 _NOTHING = {
