@@ -127,6 +127,6 @@ echo "  switch it off              the same with SDP4BIT_ENABLE=0: the results a
 echo "  other shapes and sizes     ${program#"$source_dir/"} --help"
 echo "  all options                tools/sdp4bit options"
 echo "  your own program           export LD_PRELOAD=/path/to/libsdp4bit.so  (README.md, 'Use it')"
-echo "  all schemes, five seeds    scripts/train.sh   (12 minutes on 2 idle cores with AVX-512)"
+echo "  all schemes, five seeds    scripts/train.sh   (20 minutes on 2 idle cores with AVX-512)"
 echo "  the tests                  scripts/test.sh"
 say "done"

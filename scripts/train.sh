@@ -3,7 +3,7 @@
 #
 #   scripts/train.sh [--preset NAME] [OPTION...]
 #
-#   (nothing)       all schemes and ablations, five seeds: 12 minutes on 2 idle cores with AVX-512; goes on where it was interrupted
+#   (nothing)       all schemes and ablations, five seeds: 20 minutes on 2 idle cores with AVX-512; goes on where it was interrupted
 #   --quick         five schemes, two seeds, few steps: 2 minutes; fails unless it shows what it must
 #   --demo          plain and sdp4bit, one seed: half a minute
 #   --preset NAME   which of CMakePresets.json to build (default: dev)

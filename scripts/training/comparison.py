@@ -26,12 +26,16 @@ class Noise:
     deviation: float
     freedom: int
 
+    def error(self, seeds: int, ways: int = 1) -> float:
+        """The standard error of a mean over `seeds` gaps."""
+        return self.deviation * math.sqrt(ways / seeds)
+
     def margin(self, seeds: int, ways: int = 1) -> float:
         """What noise alone moves a mean over `seeds` gaps by, at most, in 99 of 100 studies; `ways` 2: a gap between two
         compressed schemes."""
         if self.freedom == 0:
             return math.inf
-        return _T99[min(self.freedom, len(_T99)) - 1] * self.deviation * math.sqrt(ways / seeds)
+        return _T99[min(self.freedom, len(_T99)) - 1] * self.error(seeds, ways)
 
 
 @dataclass(frozen=True)

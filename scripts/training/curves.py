@@ -8,8 +8,10 @@ from typing import Any
 from schemes import CONTROL, PLAIN
 from summary import Row, Summary
 
-# Distinct also for those who see red and green alike (Okabe and Ito).
-COLOURS = ["#000000", "#999999", "#0072b2", "#56b4e9", "#009e73", "#cc79a7", "#e69f00", "#d55e00"]
+# One for each scheme; the first eight are distinct also for those who see red and green alike (Okabe and Ito).
+COLOURS = [
+    "#000000", "#999999", "#e69f00", "#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7", "#b09000", "#6a51a3", "#882255", "#a65628",
+]  # fmt: skip
 
 
 def _pyplot() -> Any:

@@ -22,20 +22,33 @@ PLAIN = "plain"
 CONTROL = "control"
 """Plain training again, where rank r works on the data of rank r + 1: the same gradients, summed in another order."""
 
+PAPER = "paper"
+"""The codecs of the SDP4Bit paper: what every other codec is held against."""
+
 _WEIGHTS = {"SDP4BIT_COLLECTIVES": "all_gather"}
 _GRADIENTS = {"SDP4BIT_COLLECTIVES": "reduce_scatter"}
+_PAPER = {"SDP4BIT_PRESET": "paper"}
 
 SCHEMES: tuple[Scheme, ...] = (
     Scheme(PLAIN, "plain NCCL", preloaded=False),
     Scheme(CONTROL, "plain NCCL, sums in another order", preloaded=False, arguments=("--rotate-data", "1")),
-    Scheme("sdp4bit", "sdp4bit, its defaults"),
-    Scheme("weights", "weight differences only", _WEIGHTS),
-    Scheme("gradients", "gradients only", _GRADIENTS),
-    Scheme("no-hadamard", "gradients only, no Hadamard", {**_GRADIENTS, "SDP4BIT_HADAMARD": "0"}, against="gradients"),
+    Scheme(PAPER, "the paper's codecs", _PAPER),
+    Scheme("sdp4bit", "sdp4bit, its defaults", against=PAPER),
+    Scheme("dither8", "defaults, 8 bits in nodes dithered too", {"SDP4BIT_CODEC_INTRA": "dither8"}, against=PAPER),
+    Scheme("dither4", "defaults, 4 dithered bits in nodes too", {"SDP4BIT_CODEC_INTRA": "dither4"}, against=PAPER),
+    Scheme("weights-int4", "weight differences only, the paper's codec", {**_WEIGHTS, **_PAPER}),
+    Scheme("weights", "weight differences only", _WEIGHTS, against="weights-int4"),
+    Scheme("gradients", "gradients only, the paper's codecs", {**_GRADIENTS, **_PAPER}),
+    Scheme(
+        "no-hadamard",
+        "gradients only, the paper's codecs, no Hadamard",
+        {**_GRADIENTS, **_PAPER, "SDP4BIT_HADAMARD": "0"},
+        against="gradients",
+    ),
     Scheme(
         "int4-int4",
-        "gradients only, 4 bits in nodes too",
-        {**_GRADIENTS, "SDP4BIT_CODEC_INTRA": "int4-sr"},
+        "gradients only, the paper's codecs, 4 bits in nodes too",
+        {**_GRADIENTS, **_PAPER, "SDP4BIT_CODEC_INTRA": "int4-sr"},
         against="gradients",
     ),
     Scheme(
@@ -43,9 +56,9 @@ SCHEMES: tuple[Scheme, ...] = (
         "weights only, 4 bits without differences",
         {
             **_WEIGHTS,
+            **_PAPER,
             "SDP4BIT_WEIGHT_LEDGER": "off",
             "SDP4BIT_WEIGHT_DIRECT": "4",
-            "SDP4BIT_WEIGHT_GROUP": "2048",
             # Without a ledger nobody asks whether masters are elsewhere; as they are, owners take what the others get.
             "SDP4BIT_OWN_SHARD": "replica",
         },

@@ -42,9 +42,10 @@ def _of_noise(summary: Summary) -> str:
     plain = summary.row(PLAIN).losses
     return (
         f"Noise: from seed to seed the gaps of a compressed scheme vary by {summary.noise.deviation:.4f} (standard deviation, "
-        f"pooled over the schemes that are not known to lose). “±” is what such noise alone moves a mean over {seeds} seeds by, "
-        f"at most, in 99 of 100 studies; smaller effects would not be seen. Plain training itself ends between {min(plain):.4f} "
-        f"and {max(plain):.4f}, depending on the seed."
+        f"pooled over the schemes that are not known to lose), so a mean gap to plain training over {seeds} seeds has a standard "
+        f"error of {summary.noise.error(seeds):.4f}, and one to another compressed scheme of {summary.noise.error(seeds, 2):.4f}. "
+        "“±” is what such noise alone moves a mean by, at most, in 99 of 100 studies; smaller effects would not be seen. "
+        f"Plain training itself ends between {min(plain):.4f} and {max(plain):.4f}, depending on the seed."
     )
 
 
