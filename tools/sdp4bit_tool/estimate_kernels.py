@@ -82,9 +82,9 @@ def weight_kernels(elements: float, nodes: int, local: int) -> Dict[str, Cost]:
     shard = elements / (nodes * local)
     staged = WEIGHT_BYTES if local > 1 else 0  # a copy in the workspace, for the ranks of the node
     costs = {
-        "encode_difference": Cost(shard * (6.51 + staged), shard * (56.2 if local > 1 else 53.2)),
+        "encode_difference": Cost(shard * (6.51 + staged), shard * (70.1 if local > 1 else 66.6)),
         "add_difference": Cost(
-            shard * (nodes - 1) * (8.81 + staged), shard * (nodes - 1) * (35.1 if local > 1 else 32.6)
+            shard * (nodes - 1) * (8.81 + staged), shard * (nodes - 1) * (36.7 if local > 1 else 34.3)
         ),
     }
     if local > 1:
