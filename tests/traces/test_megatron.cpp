@@ -112,7 +112,9 @@ TEST_CASE("Trace.MegatronSharesTheGradientBufferWithMxfp8Weights") {
       program.store_weights(buffer.data() + own * 2, count, layer, step);
       program.gather("weights", buffer.data() + own * 2, buffer.data(), count);
       // The error of a jump is part of the next difference.
-      const double jump = step == 14 ? kJumpError : step == 15 ? kJumpError * kCodeError + bound(step) : bound(step);
+      const double jump = step == 14   ? kJumpError
+                          : step == 15 ? kJumpError * kCodeError + bound(step)
+                                       : bound(step);
       program.check_weights(buffer.data(), count, layer, step, jump);  // copied out, in truth
       check(cudaMemset(buffer.data(), 0, buffer.bytes()));
       program.store_gradients(buffer.data(), count, 0, step);

@@ -20,8 +20,8 @@ namespace sdp4bit::test {
 
 /// Most that a code of compand4 is off, in parts of its group's largest difference.
 inline constexpr double kCodeError = 0.191;
-/// Of weights that move by at most 0.04 * 0.7 * 0.1 a version and are rounded: the code's error of that and of
-/// the former error, and half an ulp of bf16 below 0.125.
+/// Of weights that move by at most 0.04 * 0.7 * 0.1 a version and are rounded: the code's error of that and
+/// of the former error, and half an ulp of bf16 below 0.125.
 inline constexpr double kDifferenceError = (kCodeError * (0.0028 + 0x1p-12) + 0x1p-12) / (1 - kCodeError);
 /// Of weights that are replaced by others: differences of at most 0.22.
 inline constexpr double kJumpError = kCodeError * 0.22 + 2.5e-4;

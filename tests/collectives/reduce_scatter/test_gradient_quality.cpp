@@ -37,8 +37,8 @@ struct Errors {
 std::vector<Bytes> run_counted(const GradientCase& gradient, const std::vector<int>& node_of,
                                std::vector<std::vector<std::uint64_t>>& pair_bytes,
                                const Environment& environment = kAll) {
-  const auto outcomes =
-      run_cluster({.node_of = node_of, .environment = environment, .timeout_seconds = 200}, [&](RankContext& rank) {
+  const auto outcomes = run_cluster(
+      {.node_of = node_of, .environment = environment, .timeout_seconds = 200}, [&](RankContext& rank) {
         engage(rank);
         // Connecting exchanges a few bytes once: not part of a call's price.
         (void)run_gradient(rank, gradient);

@@ -137,7 +137,8 @@ TEST_CASE("Requests.SampledErrorsAreThoseOfTheFormat") {
         };
         expect(number("gradient_first_exchange", "samples") == 2, "calls 3 and 6 are sampled");
         expect(number("gradient_between_nodes", "samples") == 2, "on both stages");
-        // Relative squared errors of stochastic rounding with 4 and 8 bits in groups of 128: 0.028 and 0.00009.
+        // Relative squared errors of stochastic rounding with 4 and 8 bits in groups of 128: 0.028 and
+        // 0.00009.
         for (const char* field : {"last", "mean"}) {
           const double inner = number("gradient_first_exchange", field),
                        outer = number("gradient_between_nodes", field);
