@@ -62,8 +62,8 @@ struct BlockNoise {
   std::uint32_t segment = 0;
   std::uint64_t element = 0;  // of the segment, the chunk's offset included
 
-  __device__ __forceinline__ Philox4 operator()(unsigned first) const {
-    return noise(key, draw, kind, segment, element + first);
+  __device__ __forceinline__ Philox4 operator()() const {
+    return sdp4bit::noise(key, draw, kind, segment, element);
   }
 };
 
@@ -141,7 +141,7 @@ __device__ __forceinline__ void encode_to_segment(std::byte* segment, const Segm
 }
 
 /// sum[i] += decoded element i of a gradient's block that begins at `begin`. `invalid` (a header that cannot
-/// be) adds NaN. True if it added NaN. `noise(first)` is called only where the coding needs it.
+/// be) adds NaN. True if it added NaN. `noise()` is called only where the coding needs it.
 template <unsigned Bits, typename Noise>
 __device__ __forceinline__ bool add_decoded(float (&sum)[kBlock], const std::byte* segment,
                                             const SegmentLayout& layout, std::size_t begin, bool invalid,

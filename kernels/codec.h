@@ -7,18 +7,20 @@
 // Codes are integers of `bits` bits, L = 2^(bits-1) - 1:
 //
 //  nearest     steps = L. t = fp32(x / scale) clamped to -L..L; code = rint(t); decoded = fp32(code * scale).
-//  stochastic  The same steps, t and decoding. t is rounded to 16 fractional bits and code = floor(t + u), u
-//              uniform in 0, 2^-16, ... 1 - 2^-16, which is floor(t) + [1 - u <= t - floor(t)]: up with
-//              exactly the probability of t's fraction. These two are the paper's.
+//  stochastic  The same steps and decoding. t = x / scale is rounded to 16 fractional bits (8 bits: 15) and
+//              code = floor(t + u), u uniform on these bits, which is floor(t) + [1 - u <= t - floor(t)]: up
+//              with exactly the probability of t's fraction. These two are the paper's.
 //  dithered    All 2^bits levels, steps = L + 1/2 (less a hair, so that no rounding passes the last level).
-//              t = x * fp32(1 / scale); code = floor(t - 1/2 + u), u as above (8 bits: its upper 15 bits).
-//              The receiver draws the same u: decoded = (code + 1 - u) * scale, less half a unit of u. The
-//              error is uniform and independent of x (subtractive dither: Roberts 1962, Schuchman 1964).
+//              t and u as for stochastic; code = rint(t + u - 1). The receiver draws the same u: decoded =
+//              (code + 1 - u) * scale. The error is uniform and independent of x (subtractive dither: Roberts
+//              1962, Schuchman 1964).
 //  companded   4 bits, nearest, for numbers that are denser near zero; compand.h. Only for what is offered
 //              again, such as differences of weights.
 //
-// Where the inverse of a scale could leave the range of floats, dithered and companded first move value and
-// scale by a power of two (middle_factor).
+// Stochastic, dithered and companded take fp32(1 / scale) as a factor; where it could leave the range of
+// floats, they first move value and scale by a power of two (middle_factor). To a quotient's rounding that is
+// a difference of less than a quarter of t's last bit: multiples of the scale keep their codes, and no
+// maximum passes L.
 #pragma once
 
 #include <cmath>
@@ -78,15 +80,9 @@ SDP4BIT_HOST_DEVICE float over_scale(float value, float scale, std::uint32_t bit
   return fminf(fmaxf(value / scale, -largest), largest);
 }
 
-/// Requires has_codes(scale), as encode_stochastic does.
+/// Requires has_codes(scale), as all that encode do.
 SDP4BIT_HOST_DEVICE int encode_nearest(float value, float scale, std::uint32_t bits) {
   return static_cast<int>(rintf(over_scale(value, scale, bits)));
-}
-
-SDP4BIT_HOST_DEVICE int encode_stochastic(float value, float scale, std::uint32_t noise16,
-                                          std::uint32_t bits) {
-  const int fixed = static_cast<int>(rintf(over_scale(value, scale, bits) * 65536.0f));
-  return (fixed + static_cast<int>(noise16)) >> 16;
 }
 
 SDP4BIT_HOST_DEVICE float decode(int code, float scale) {
@@ -106,27 +102,38 @@ SDP4BIT_HOST_DEVICE float to_middle(float value, float scale, float steps) {
   return fminf(fmaxf(value * factor, -limit), limit);
 }
 
-/// Where dithered codes get their integer part and fraction from one sum: 1.5 * 2^n, whose unit in the last
-/// place is that of u.
-SDP4BIT_HOST_DEVICE constexpr float dither_base(std::uint32_t bits) {
+/// Where a code gets its integer part and fraction from one sum: 1.5 * 2^n, whose unit in the last place is
+/// that of u.
+SDP4BIT_HOST_DEVICE constexpr float noise_base(std::uint32_t bits) {
   return bits == 4 ? 192.0f : 384.0f;
 }
-/// u of a dithered code, 16 or 15 bits.
-SDP4BIT_HOST_DEVICE float dither(std::uint32_t noise16, std::uint32_t bits) {
-  return bits == 4 ? static_cast<float>(noise16) * 0x1p-16f : static_cast<float>(noise16 >> 1) * 0x1p-15f;
+/// u of a code: 16 bits, or the lower 15.
+SDP4BIT_HOST_DEVICE float uniform(std::uint32_t noise16, std::uint32_t bits) {
+  return bits == 4 ? static_cast<float>(noise16) * 0x1p-16f
+                   : static_cast<float>(noise16 & 0x7fffu) * 0x1p-15f;
+}
+
+/// noise_base + t + u.
+SDP4BIT_HOST_DEVICE float noisy_over_scale(float value, float scale, Coding coding, std::uint32_t noise16,
+                                           std::uint32_t bits) {
+  const float inverse = 1.0f / (scale * middle_factor(scale));
+  const float moved = to_middle(value, scale, scale_steps(coding, bits));
+  return fmaf(moved, inverse, noise_base(bits) + uniform(noise16, bits));
+}
+
+SDP4BIT_HOST_DEVICE int encode_stochastic(float value, float scale, std::uint32_t noise16,
+                                          std::uint32_t bits) {
+  return static_cast<int>(floorf(noisy_over_scale(value, scale, Coding::stochastic, noise16, bits)) -
+                          noise_base(bits));
 }
 
 SDP4BIT_HOST_DEVICE int encode_dithered(float value, float scale, std::uint32_t noise16, std::uint32_t bits) {
-  const float base = dither_base(bits);
-  const float inverse = 1.0f / (scale * middle_factor(scale));
-  const float moved = to_middle(value, scale, scale_steps(Coding::dithered, bits));
-  return static_cast<int>(floorf(fmaf(moved, inverse, base - 0.5f + dither(noise16, bits))) - base);
+  return static_cast<int>(rintf(noisy_over_scale(value, scale, Coding::dithered, noise16, bits) - 1.0f) -
+                          noise_base(bits));
 }
 
 SDP4BIT_HOST_DEVICE float decode_dithered(int code, float scale, std::uint32_t noise16, std::uint32_t bits) {
-  const float unit = bits == 4 ? 0x1p-16f : 0x1p-15f;
-  const float level = static_cast<float>(code) + (1.0f - unit - dither(noise16, bits));
-  return fmaf(level, scale, 0.5f * unit * scale);
+  return (static_cast<float>(code + 1) - uniform(noise16, bits)) * scale;
 }
 
 /// `value` is a difference as compandable() leaves it.

@@ -1,9 +1,15 @@
 // Counter-based noise: which 16 random bits belong to which element. Part of the definition of every coded
 // message.
 //
-// Philox4x32 with 7 rounds (Salmon et al., SC 2011). One call serves 8 neighbouring elements. The key says
-// who draws (seed, job-wide rank, communicator); the counter says what for (draw, phase, segment, element).
-// No two uses share a counter: elements below 2^47, draws below 2^48, kinds below 16.
+// Philox4x32 with 7 rounds (Salmon et al., SC 2011). One call serves the 32 elements of a block. The key says
+// who draws (seed, job-wide rank, communicator); the counter says what for (draw, phase, segment, block).
+// No two uses share a counter: elements below 2^49, draws below 2^48, kinds below 16.
+//
+// 128 random bits are stretched to 32 x 16: each half word below is the exclusive or of an odd number of the
+// call's eight half words, and no two are the same such sum. Two different sums, and three (three odd numbers
+// of halves never cancel), are linearly independent: any three elements' bits are independent of each other
+// and uniform. So every mean, variance and covariance, of single errors as of their sums over blocks and
+// groups, is that of independent noise. (Fourth moments are not: a sum over a block has heavier tails.)
 #pragma once
 
 #include <cstdint>
@@ -21,7 +27,7 @@ struct PhiloxKey {
 };
 
 inline constexpr int kNoiseRounds = 7;
-inline constexpr std::size_t kElementsPerNoise = 8;
+inline constexpr std::size_t kElementsPerNoise = kBlock;
 
 SDP4BIT_HOST_DEVICE Philox4 philox4x32(Philox4 counter, PhiloxKey key, int rounds) {
   SDP4BIT_UNROLL
@@ -44,7 +50,7 @@ SDP4BIT_HOST_DEVICE PhiloxKey noise_key(std::uint64_t seed, std::uint32_t rank, 
   return {mixed.x0, mixed.x1};
 }
 
-/// 128 random bits for the 8 elements that begin at `element`, a multiple of 8, of `segment`.
+/// 128 random bits for the block that begins at `element` of `segment`.
 SDP4BIT_HOST_DEVICE Philox4 noise(PhiloxKey key, std::uint64_t draw, MessageKind kind, std::uint32_t segment,
                                   std::uint64_t element) {
   const std::uint64_t index = element / kElementsPerNoise;
@@ -54,9 +60,50 @@ SDP4BIT_HOST_DEVICE Philox4 noise(PhiloxKey key, std::uint64_t draw, MessageKind
                     kNoiseRounds);
 }
 
-/// The 16 random bits of element `i` (0 to 7) of a noise call.
+/// The random bits of elements 2 * pair (low half) and 2 * pair + 1 (high half) of a block.
+SDP4BIT_HOST_DEVICE std::uint32_t noise_word(const Philox4& bits, unsigned pair) {
+  const auto [a, b, c, d] = bits;
+  const std::uint32_t turned_a = a << 16 | a >> 16;
+  const std::uint32_t turned_b = b << 16 | b >> 16;
+  switch (pair) {
+    case 0:
+      return a;
+    case 1:
+      return b;
+    case 2:
+      return c;
+    case 3:
+      return d;
+    case 4:
+      return a ^ b ^ c;
+    case 5:
+      return a ^ b ^ d;
+    case 6:
+      return a ^ c ^ d;
+    case 7:
+      return b ^ c ^ d;
+    case 8:
+      return turned_a ^ a ^ c;
+    case 9:
+      return turned_a ^ a ^ d;
+    case 10:
+      return turned_a ^ b ^ c;
+    case 11:
+      return turned_a ^ c ^ d;
+    case 12:
+      return turned_b ^ a ^ d;
+    case 13:
+      return turned_b ^ b ^ c;
+    case 14:
+      return turned_b ^ b ^ d;
+    default:
+      return turned_b ^ c ^ d;
+  }
+}
+
+/// The 16 random bits of element `i` (0 to 31) of a block.
 SDP4BIT_HOST_DEVICE std::uint32_t noise16(const Philox4& bits, unsigned i) {
-  const std::uint32_t word = i < 4 ? (i < 2 ? bits.x0 : bits.x1) : (i < 6 ? bits.x2 : bits.x3);
+  const std::uint32_t word = noise_word(bits, i / 2);
   return i % 2 != 0 ? word >> 16 : word & 0xffffu;
 }
 

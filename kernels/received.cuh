@@ -32,7 +32,7 @@ struct ReceivedMessages {
   template <unsigned Bits>
   __device__ __forceinline__ bool add(float (&sum)[kBlock], std::uint32_t m, std::size_t begin) const {
     return add_decoded<Bits>(sum, messages.data + m * messages.stride + segment_offset, layout, begin,
-                             invalid[m], [&](unsigned first) { return noise(m, begin)(first); });
+                             invalid[m], [&] { return noise(m, begin)(); });
   }
 };
 

@@ -44,7 +44,7 @@ struct Codec {
 inline constexpr std::size_t kBlock = 32;            // elements of a Hadamard block, and the padding unit
 inline constexpr std::size_t kMessageAlign = 16;     // of every part of a message
 inline constexpr std::uint32_t kMagic = 0x34504453;  // "SDP4"
-inline constexpr std::uint16_t kWireVersion = 3;
+inline constexpr std::uint16_t kWireVersion = 4;
 
 enum class MessageKind : std::uint16_t {
   gradient_in_node = 1,

@@ -38,7 +38,7 @@ int main() {
   std::uint32_t words[kCodeWords<4>];
   float scale = 0;
   std::memcpy(&scale, segment.data(), sizeof scale);
-  encode_block<TowardZeroCoding<4>, 4>(words, block, scale, [](unsigned) { return Philox4{}; });
+  encode_block<TowardZeroCoding<4>, 4>(words, block, scale, [] { return Philox4{}; });
   for (std::size_t i = 0; i < kBlock; ++i) {
     const int code = unpack_code(words[i / 8], static_cast<std::uint32_t>(i % 8), 4);
     if (std::fabs(decoded[i]) > std::fabs(values[i]) || std::fabs(decoded[i] - values[i]) >= scale) return 2;

@@ -59,12 +59,9 @@ unsigned count_wrong(int rounds) {
     const ScaleType type = round % 3 == 0 ? ScaleType::bfloat16 : ScaleType::float32;
     const float scale = scale_of(value, coding, Bits, type);
     if (!has_codes(scale)) continue;
-    Philox4 random[4];
-    for (Philox4& r : random) {
-      const auto word = [&] { return static_cast<std::uint32_t>(generator()); };
-      r = {word(), word() | 0xffffu, word() & 0xffff0000u, word()};
-    }
-    const auto noise = [&](unsigned first) { return random[first / 8]; };
+    const auto word = [&] { return static_cast<std::uint32_t>(generator()); };
+    const Philox4 random{word(), word() | 0xffffu, word() & 0xffff0000u, word()};
+    const auto noise = [&] { return random; };
     std::uint32_t words[kCodeWords<Bits>];
     float used_up[kBlock], sum[kBlock];
     std::copy_n(value, kBlock, used_up);
@@ -72,7 +69,7 @@ unsigned count_wrong(int rounds) {
     encode_block<Policy, Bits>(words, used_up, scale, noise);
     add_decoded_block<Policy, Bits>(sum, words, scale, noise);
     for (unsigned i = 0; i < kBlock; ++i) {
-      const std::uint32_t bits16 = noise16(random[i / 8], i % 8);
+      const std::uint32_t bits16 = noise16(random, i);
       const int code = defined_code(coding, value[i], scale, bits16, Bits);
       wrong += unpack_code(words[i / codes_per_word(Bits)], i, Bits) != code;
       wrong += bits_of(sum[i]) != bits_of(value[i] + defined_value(coding, code, scale, bits16, Bits));

@@ -1,6 +1,7 @@
 // The noise: known answers, uniform, and independent in every part of its key.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <set>
@@ -88,8 +89,8 @@ TEST_CASE("Random.EveryPartOfTheKeyGivesIndependentNoise") {
   others.push_back({.draw = std::uint64_t{1} << 32});
   others.push_back({.kind = MessageKind::gradient_between_nodes});
   others.push_back({.kind = MessageKind::weight_difference});
-  others.push_back({.first = std::uint64_t{1} << 35});  // beyond 32 bits of noise calls
-  others.push_back({.first = std::uint64_t{1} << 46});
+  others.push_back({.first = std::uint64_t{1} << 37});  // beyond 32 bits of noise calls
+  others.push_back({.first = std::uint64_t{1} << 48});
   for (const Source& other : others) {
     const std::vector<float> values = draw_uniforms(other, count);
     std::size_t equal = 0;
@@ -105,6 +106,69 @@ TEST_CASE("Random.NeighbouringElementsAreIndependent") {
     const std::vector<float> early(values.begin(), values.end() - static_cast<std::ptrdiff_t>(lag));
     const std::vector<float> late(values.begin() + static_cast<std::ptrdiff_t>(lag), values.end());
     CHECK(std::abs(correlation(early, late)) < 4.5 / std::sqrt(static_cast<double>(late.size())));
+  }
+}
+
+TEST_CASE("Random.AnyThreeElementsOfABlockAreExactlyIndependent") {
+  // Their bits are exclusive ors of a call's 128 bits: rows of a matrix, read off at the unit vectors. Three
+  // elements are uniform and independent if their 48 rows have full rank.
+  std::array<std::array<std::array<std::uint64_t, 2>, 16>, kElementsPerNoise> rows{};
+  for (unsigned column = 0; column < 128; ++column) {
+    std::array<std::uint32_t, 4> words{};
+    words[column / 32] = 1u << column % 32;
+    for (unsigned i = 0; i < kElementsPerNoise; ++i) {
+      const std::uint32_t bits = noise16({words[0], words[1], words[2], words[3]}, i);
+      for (unsigned bit = 0; bit < 16; ++bit) {
+        rows[i][bit][column / 64] |= std::uint64_t{bits >> bit & 1} << column % 64;
+      }
+    }
+  }
+  const auto rank_of = [&](std::array<unsigned, 3> elements) {
+    std::vector<std::array<std::uint64_t, 2>> reduced;
+    for (const unsigned element : elements) {
+      for (std::array<std::uint64_t, 2> row : rows[element]) {
+        for (const auto& other : reduced) {
+          const std::size_t part = other[1] != 0;
+          if (row[part] >> (63 - std::countl_zero(other[part])) & 1)
+            row = {row[0] ^ other[0], row[1] ^ other[1]};
+        }
+        if (row[0] != 0 || row[1] != 0) reduced.push_back(row);
+      }
+    }
+    return reduced.size();
+  };
+  unsigned dependent = 0;
+  for (unsigned i = 0; i < kElementsPerNoise; ++i) {
+    for (unsigned j = 0; j < i; ++j) {
+      for (unsigned k = 0; k < j; ++k) dependent += rank_of({i, j, k}) != 48;
+    }
+  }
+  CHECK(dependent == 0);
+}
+
+TEST_CASE("Random.SumsOverBlocksAndGroupsVaryAsThoseOfIndependentNoise") {
+  // Also with alternating signs, as an inverse transform adds them.
+  const std::vector<float> values = draw_uniforms({}, 1 << 21);
+  for (const std::size_t length : {std::size_t{2}, std::size_t{8}, std::size_t{32}, std::size_t{128}}) {
+    for (const unsigned row : {0u, 1u, 5u, 16u, 31u}) {
+      double squares = 0, fourths = 0, total = 0;
+      for (std::size_t begin = 0; begin < values.size(); begin += length) {
+        double sum = 0;
+        for (std::size_t i = begin; i < begin + length; ++i) {
+          const double centred = double{values[i]} - (0.5 - 0x1p-17);
+          sum += std::popcount(static_cast<unsigned>(i) & row) % 2 == 0 ? centred : -centred;
+        }
+        squares += sum * sum;
+        fourths += sum * sum * sum * sum;
+        total += sum;
+      }
+      const double samples = static_cast<double>(values.size() / length);
+      const double variance = static_cast<double>(length) / 12;
+      const double error = std::sqrt((fourths / samples - variance * variance) / samples);
+      CHECK(std::abs(squares / samples - variance) < 4.5 * error);
+      CHECK(error < 0.01 * std::sqrt(static_cast<double>(length) / 8) * variance);
+      CHECK(std::abs(total) < 4.5 * std::sqrt(samples * variance));
+    }
   }
 }
 
