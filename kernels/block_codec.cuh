@@ -79,17 +79,17 @@ __device__ __forceinline__ void encode_block(std::uint32_t (&words)[kCodeWords<B
 }
 
 /// sum[i] += decoded element i; T is the type that sums are rounded to in the end.
-template <typename Codings, unsigned Bits, typename T = float, typename Noise>
+template <typename Codings, unsigned Bits, typename T = float, bool ExactProducts = false, typename Noise>
 __device__ __forceinline__ void add_decoded_block(float (&sum)[kBlock],
                                                   const std::uint32_t (&words)[kCodeWords<Bits>], float scale,
                                                   Coding coding, const Noise& noise) {
   // Stochastic codes decode as nearest ones do: one copy of that.
-  Codings::template with<Bits>(coding == Coding::stochastic ? Coding::nearest : coding,
-                               [&]<typename Policy>() {
-                                 if constexpr (Policy::kCoding != Coding::stochastic) {
-                                   add_decoded_block<Policy, Bits, T>(sum, words, scale, noise);
-                                 }
-                               });
+  Codings::template with<Bits>(
+      coding == Coding::stochastic ? Coding::nearest : coding, [&]<typename Policy>() {
+        if constexpr (Policy::kCoding != Coding::stochastic) {
+          add_decoded_block<Policy, Bits, T, ExactProducts>(sum, words, scale, noise);
+        }
+      });
 }
 
 __device__ __forceinline__ float load_scale(const std::byte* segment, const SegmentLayout& layout,
@@ -118,39 +118,6 @@ __device__ __forceinline__ void store_scale(std::byte* segment, const SegmentLay
       *reinterpret_cast<std::uint16_t*>(address) = 0;
     }
   }
-}
-
-/// Codes the thread's block, which begins at `begin` of a chunk of `count`, into a segment of a message.
-template <unsigned Bits>
-__device__ __forceinline__ void encode_to_segment(std::byte* segment, const SegmentLayout& layout,
-                                                  float (&value)[kBlock], std::size_t begin,
-                                                  std::size_t count, const BlockNoise& block,
-                                                  GroupScratch& scratch, NonFiniteGroups* nonfinite) {
-  const unsigned threads = layout.threads_per_group();
-  const std::uint32_t largest = group_maximum(block_magnitude(value), threads, scratch);
-  if (begin >= count) return;
-  const float scale = group_scale(largest, scale_steps(layout.coding, Bits), layout.scale);
-  std::uint32_t words[kCodeWords<Bits>];
-  encode_block<GradientCodings, Bits>(words, value, scale, layout.coding, block);
-  store_words(segment + layout.code_offset(begin), words);
-  if (threadIdx.x % threads == 0) {
-    const bool is_last = count - begin <= std::size_t{threads} * kBlock;
-    store_scale(segment, layout, begin, is_last, scale);
-    count_sent_group(nonfinite, scale);
-  }
-}
-
-/// sum[i] += decoded element i of a gradient's block that begins at `begin`. `invalid` (a header that cannot
-/// be) adds NaN. True if it added NaN. `noise()` is called only where the coding needs it.
-template <unsigned Bits, typename Noise>
-__device__ __forceinline__ bool add_decoded(float (&sum)[kBlock], const std::byte* segment,
-                                            const SegmentLayout& layout, std::size_t begin, bool invalid,
-                                            const Noise& noise) {
-  std::uint32_t words[kCodeWords<Bits>];
-  load_words(words, segment + layout.code_offset(begin));
-  const float scale = invalid ? float_from_bits(kNanBits) : load_scale(segment, layout, begin);
-  add_decoded_block<GradientCodings, Bits>(sum, words, scale, layout.coding, noise);
-  return scale != scale;
 }
 
 }  // namespace sdp4bit

@@ -7,19 +7,19 @@
 // Codes are integers of `bits` bits, L = 2^(bits-1) - 1:
 //
 //  nearest     steps = L. t = fp32(x / scale) clamped to -L..L; code = rint(t); decoded = fp32(code * scale).
-//  stochastic  The same steps and decoding. t = x / scale is rounded to 16 fractional bits (8 bits: 15) and
+//  stochastic  The same steps and decoding. t = x / scale is rounded to 16 fractional bits (8 bits: 13) and
 //              code = floor(t + u), u uniform on these bits, which is floor(t) + [1 - u <= t - floor(t)]: up
 //              with exactly the probability of t's fraction. These two are the paper's.
 //  dithered    All 2^bits levels, steps = L + 1/2 (less a hair, so that no rounding passes the last level).
 //              t and u as for stochastic; code = rint(t + u - 1). The receiver draws the same u: decoded =
-//              (code + 1 - u) * scale. The error is uniform and independent of x (subtractive dither: Roberts
-//              1962, Schuchman 1964).
+//              (code + 1 - u) * scale, added to a sum by one rounding. The error is uniform and independent
+//              of x (subtractive dither: Roberts 1962, Schuchman 1964).
 //  companded   4 bits, nearest, for numbers that are denser near zero; compand.h. Only for what is offered
 //              again, such as differences of weights.
 //
 // Stochastic, dithered and companded take fp32(1 / scale) as a factor; where it could leave the range of
 // floats, they first move value and scale by a power of two (middle_factor). To a quotient's rounding that is
-// a difference of less than a quarter of t's last bit: multiples of the scale keep their codes, and no
+// a difference of a sixteenth of t's last bit at most: multiples of the scale keep their codes, and no
 // maximum passes L.
 #pragma once
 
@@ -69,6 +69,33 @@ SDP4BIT_HOST_DEVICE float group_scale(std::uint32_t largest_magnitude, float ste
   return type == ScaleType::float32 ? scale : round_up_to_bfloat16(scale);
 }
 
+/// What a largest magnitude needs for quick_scale: neither the scale nor what is done with it comes near an
+/// end of the exponent range.
+SDP4BIT_HOST_DEVICE bool is_middle_magnitude(std::uint32_t magnitude) {
+  constexpr std::uint32_t least = 0x27000000u, beyond = 0x5d800000u;  // 2^-49, 2^60
+  return magnitude - least < beyond - least;
+}
+
+/// group_scale for such a magnitude: the quotient by one product and two fused multiply-adds (fast_codec.h).
+SDP4BIT_HOST_DEVICE float quick_scale(std::uint32_t magnitude, float steps, ScaleType type) {
+  const float x = float_from_bits(magnitude), inverse = 1.0f / steps;
+  const float quotient = x * inverse;
+  const float scale = fmaf(fmaf(-steps, quotient, x), inverse, quotient);
+  return type == ScaleType::float32 ? scale : float_from_bits((bits_of(scale) + 0xffffu) & 0xffff0000u);
+}
+
+/// 1 / x, correctly rounded, for x from 2^-100 to 2^100: the device's approximation after one step of
+/// Newton's, as its own division does.
+SDP4BIT_HOST_DEVICE float quick_inverse(float x) {
+#ifdef __CUDA_ARCH__
+  float approximate;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(approximate) : "f"(x));
+  return fmaf(-fmaf(x, approximate, -1.0f), approximate, approximate);
+#else
+  return 1.0f / x;
+#endif
+}
+
 /// False where all codes of the group are 0: the scale is zero or NaN.
 SDP4BIT_HOST_DEVICE bool has_codes(float scale) {
   return scale > 0.0f;
@@ -105,12 +132,12 @@ SDP4BIT_HOST_DEVICE float to_middle(float value, float scale, float steps) {
 /// Where a code gets its integer part and fraction from one sum: 1.5 * 2^n, whose unit in the last place is
 /// that of u.
 SDP4BIT_HOST_DEVICE constexpr float noise_base(std::uint32_t bits) {
-  return bits == 4 ? 192.0f : 384.0f;
+  return bits == 4 ? 192.0f : 1536.0f;
 }
-/// u of a code: 16 bits, or the lower 15.
+/// u of a code: 16 bits, or the lower 13.
 SDP4BIT_HOST_DEVICE float uniform(std::uint32_t noise16, std::uint32_t bits) {
   return bits == 4 ? static_cast<float>(noise16) * 0x1p-16f
-                   : static_cast<float>(noise16 & 0x7fffu) * 0x1p-15f;
+                   : static_cast<float>(noise16 & 0x1fffu) * 0x1p-13f;
 }
 
 /// noise_base + t + u.
@@ -132,8 +159,10 @@ SDP4BIT_HOST_DEVICE int encode_dithered(float value, float scale, std::uint32_t 
                           noise_base(bits));
 }
 
-SDP4BIT_HOST_DEVICE float decode_dithered(int code, float scale, std::uint32_t noise16, std::uint32_t bits) {
-  return (static_cast<float>(code + 1) - uniform(noise16, bits)) * scale;
+/// sum + decoded, rounded once.
+SDP4BIT_HOST_DEVICE float add_dithered(float sum, int code, float scale, std::uint32_t noise16,
+                                       std::uint32_t bits) {
+  return fmaf(static_cast<float>(code + 1) - uniform(noise16, bits), scale, sum);
 }
 
 /// `value` is a difference as compandable() leaves it.

@@ -46,41 +46,63 @@ SDP4BIT_HOST_DEVICE float divide(float x, const MiddleScale& by) {
   return fmaf(fmaf(-by.scale, quotient, x), by.inverse, quotient);
 }
 
-/// The code whose offset from 2^(bits-1) is given, as a float.
+/// Code `i` of a word as a float.
 template <unsigned Bits>
-SDP4BIT_HOST_DEVICE float code_as_float(std::uint32_t offset_code) {
-  constexpr float zero = 8388608.0f + (1u << (Bits - 1));  // 2^23 and the offset
-  return float_from_bits(offset_code | 0x4b000000u) - zero;
+SDP4BIT_HOST_DEVICE float code_as_float(std::uint32_t codes, unsigned i) {
+  constexpr std::uint32_t base = 0x4b000000u;  // 2^23
+  constexpr float zero = std::bit_cast<float>(base) + (1u << (Bits - 1));
+  codes ^= kSignBits<Bits>;
+#ifdef __CUDA_ARCH__
+  if constexpr (Bits == 8) return float_from_bits(__byte_perm(codes, base, 0x7540 + i)) - zero;
+#endif
+  return float_from_bits((codes >> i * Bits & ((1u << Bits) - 1)) | base) - zero;
 }
 
 /// Where a policy's field holds a code. 4 bits: plus 8, in the lower half; or added to 192.0, in the half
-/// that is a bfloat16, cut off or rounded. 8 bits: modulo 256, in the low byte.
-enum class CodeAt { low_bits, low_half_of_192, high_half_of_192, rounded_high_half_of_192 };
+/// that is a bfloat16, cut off or rounded. 8 bits: modulo 256, in the low byte; or added to 1536.0, in the
+/// low byte of what is left as a float of 16 bits, cut off or rounded.
+enum class CodeAt {
+  low_bits,
+  low_half_of_192,
+  high_half_of_192,
+  rounded_high_half_of_192,
+  half_of_1536,
+  rounded_half_of_1536
+};
 
 /// One half of a word below the upper half of `above`.
-SDP4BIT_HOST_DEVICE std::uint32_t half_below(std::uint32_t above, std::uint32_t word, unsigned half) {
+SDP4BIT_HOST_DEVICE float half_below(std::uint32_t above, std::uint32_t word, unsigned half) {
 #ifdef __CUDA_ARCH__
-  return __byte_perm(word, above, half == 0 ? 0x7610 : 0x7632);
+  return float_from_bits(__byte_perm(word, above, half == 0 ? 0x7610 : 0x7632));
 #else
-  return (above & 0xffff0000u) | (half == 0 ? word & 0xffffu : word >> 16);
+  return float_from_bits((above & 0xffff0000u) | (half == 0 ? word & 0xffffu : word >> 16));
 #endif
 }
 
-/// The bits of noise_base + u for an element whose noise is one half of `word`; for 8 bits the word has been
-/// through noise_of_width.
-template <unsigned Bits>
-SDP4BIT_HOST_DEVICE float base_and_noise(std::uint32_t word, unsigned half) {
-  constexpr std::uint32_t base = Bits == 4 ? 0x43400000u : 0x43c00000u;
-  static_assert(std::bit_cast<float>(base) == noise_base(Bits));
-  return float_from_bits(half_below(base, word, half));
+/// One half of a word above one half of another.
+SDP4BIT_HOST_DEVICE float half_above(std::uint32_t low, unsigned low_half, std::uint32_t high,
+                                     unsigned high_half) {
+#ifdef __CUDA_ARCH__
+  return float_from_bits(
+      __byte_perm(low, high, (high_half == 0 ? 0x5400 : 0x7600) | (low_half == 0 ? 0x10 : 0x32)));
+#else
+  return float_from_bits((low_half == 0 ? low & 0xffffu : low >> 16) |
+                         (high_half == 0 ? high << 16 : high & 0xffff0000u));
+#endif
 }
 
-/// Random bits of which each half of each noise_word is as wide as u: an odd sum of zeros is zero.
+/// How wide u is.
 template <unsigned Bits>
-SDP4BIT_HOST_DEVICE Philox4 noise_of_width(const Philox4& bits) {
+inline constexpr unsigned kNoiseBits = Bits == 4 ? 16 : 13;
+
+/// Random bits of which each half of each noise_word is u below the lower half of `above`: an odd sum of that
+/// is that.
+template <unsigned Bits>
+SDP4BIT_HOST_DEVICE Philox4 noise_below(const Philox4& bits, std::uint32_t above) {
   if constexpr (Bits == 4) return bits;
-  constexpr std::uint32_t mask = 0x7fff7fffu;
-  return {bits.x0 & mask, bits.x1 & mask, bits.x2 & mask, bits.x3 & mask};
+  constexpr std::uint32_t mask = ((1u << kNoiseBits<Bits>)-1) * 0x10001u;
+  const std::uint32_t both = (above & 0xffffu) * 0x10001u;
+  return {(bits.x0 & mask) | both, (bits.x1 & mask) | both, (bits.x2 & mask) | both, (bits.x3 & mask) | both};
 }
 
 // Policies. field() gets an element's noise as one half of a word; both are 0 where the coding draws none.
@@ -95,8 +117,8 @@ struct NearestCoding {
                                                  unsigned) {
     return bits_of(divide(value, by) + kFieldRounder<Bits>);
   }
-  SDP4BIT_HOST_DEVICE static float decoded(std::uint32_t offset_code, float scale, std::uint32_t, unsigned) {
-    return code_as_float<Bits>(offset_code) * scale;
+  SDP4BIT_HOST_DEVICE static float level(std::uint32_t codes, unsigned i, std::uint32_t, unsigned) {
+    return code_as_float<Bits>(codes, i);
   }
 };
 
@@ -104,20 +126,16 @@ template <unsigned Bits>
 struct StochasticCoding {
   static constexpr Coding kCoding = Coding::stochastic;
   static constexpr bool kSenderDraws = true, kReceiverDraws = false;
-  static constexpr CodeAt kCodeAt = Bits == 4 ? CodeAt::high_half_of_192 : CodeAt::low_bits;
+  static constexpr CodeAt kCodeAt = Bits == 4 ? CodeAt::high_half_of_192 : CodeAt::half_of_1536;
+  static constexpr std::uint32_t kBase = Bits == 4 ? 0x43400000u : 0x44c00000u;
+  static_assert(std::bit_cast<float>(kBase) == noise_base(Bits));
 
   SDP4BIT_HOST_DEVICE static std::uint32_t field(float value, const MiddleScale& by, std::uint32_t word,
                                                  unsigned half) {
-    const float sum = fmaf(value, by.inverse, base_and_noise<Bits>(word, half));
-    if constexpr (Bits == 4) return bits_of(sum);
-#ifdef __CUDA_ARCH__
-    return bits_of(__fadd_rd(sum, kRounder - noise_base(Bits)));
-#else
-    return bits_of(floorf(sum) + (kRounder - noise_base(Bits)));
-#endif
+    return bits_of(fmaf(value, by.inverse, half_below(kBase, word, half)));
   }
-  SDP4BIT_HOST_DEVICE static float decoded(std::uint32_t offset_code, float scale, std::uint32_t, unsigned) {
-    return NearestCoding<Bits>::decoded(offset_code, scale, 0, 0);
+  SDP4BIT_HOST_DEVICE static float level(std::uint32_t codes, unsigned i, std::uint32_t, unsigned) {
+    return code_as_float<Bits>(codes, i);
   }
 };
 
@@ -125,24 +143,27 @@ template <unsigned Bits>
 struct DitheredCoding {
   static constexpr Coding kCoding = Coding::dithered;
   static constexpr bool kSenderDraws = true, kReceiverDraws = true;
-  static constexpr CodeAt kCodeAt = Bits == 4 ? CodeAt::rounded_high_half_of_192 : CodeAt::low_bits;
+  static constexpr CodeAt kCodeAt =
+      Bits == 4 ? CodeAt::rounded_high_half_of_192 : CodeAt::rounded_half_of_1536;
+  static constexpr std::uint32_t kBase = Bits == 4 ? 0x433f0000u : 0x44bfe000u;
+  static_assert(std::bit_cast<float>(kBase) == noise_base(Bits) - 1.0f);
 
   SDP4BIT_HOST_DEVICE static std::uint32_t field(float value, const MiddleScale& by, std::uint32_t word,
                                                  unsigned half) {
-    const float one_less =
-        Bits == 4 ? float_from_bits(half_below(0x433f0000u, word, half)) : base_and_noise<Bits>(word, half);
-    const float sum = fmaf(value, by.inverse, one_less);
-    return Bits == 4 ? bits_of(sum) : bits_of(sum + (kRounder - noise_base(Bits) - 1.0f));
+    return bits_of(fmaf(value, by.inverse, half_below(kBase, word, half)));
   }
-  /// The field of ~code and u below it: -1 - code + u, so that its negative is the level.
-  SDP4BIT_HOST_DEVICE static float decoded(std::uint32_t offset_code, float scale, std::uint32_t word,
-                                           unsigned half) {
-    constexpr std::uint32_t lowest = Bits == 4 ? 0x43000000u : 0x43800000u;  // a power of two
-    constexpr unsigned fraction = Bits == 4 ? 16 : 15;
-    constexpr float zero = (Bits == 4 ? 128.0f : 256.0f) + (1u << (Bits - 1));
-    const std::uint32_t complement = offset_code ^ ((1u << Bits) - 1);
-    const std::uint32_t field = half_below(lowest, word, half) | complement << fraction;
-    return (zero - float_from_bits(field)) * scale;
+  /// The float that holds ~code and below it u is, less its base, -1 - code + u: the negative of the level.
+  SDP4BIT_HOST_DEVICE static float level(std::uint32_t codes, unsigned i, std::uint32_t word, unsigned half) {
+    constexpr std::uint32_t lowest = Bits == 4 ? 0x43000000u : 0x44800000u;  // a power of two
+    constexpr float zero = std::bit_cast<float>(lowest) + (1u << (Bits - 1));
+    if constexpr (Bits == 4) {
+      // Codes i and i + 4 stand in the halves of one word.
+      const std::uint32_t pair = (codes >> i % 4 * 4 & 0x000f000fu) ^ ((lowest >> 16 | 7u) * 0x00010001u);
+      return zero - half_above(word, half, pair, i / 4);
+    } else {
+      const std::uint32_t complement = (codes >> i * 8 & 0xffu) ^ 0x7fu;
+      return zero - float_from_bits(bits_of(half_below(lowest, word, half)) | complement << kNoiseBits<Bits>);
+    }
   }
 };
 
@@ -156,9 +177,6 @@ struct CompandedCoding {
   SDP4BIT_HOST_DEVICE static std::uint32_t field(float value, const MiddleScale& by, std::uint32_t,
                                                  unsigned) {
     return compand(from_float<BFloat16>(value), compand_curve(by.inverse));
-  }
-  SDP4BIT_HOST_DEVICE static float decoded(std::uint32_t offset_code, float scale, std::uint32_t, unsigned) {
-    return to_float(compand_level(offset_code)) * expanding_scale(scale);
   }
 };
 
@@ -210,26 +228,56 @@ SDP4BIT_HOST_DEVICE std::uint32_t pack_fields(const std::uint32_t (&field)[8]) {
   return (sum - above * 0x00010001u * 0x1111u) ^ kSignBits<4>;
 }
 
-/// A word of 4 codes.
+/// Two floats as two of 16 bits, towards zero or to the nearest.
 template <CodeAt At>
-SDP4BIT_HOST_DEVICE std::uint32_t pack_fields(const std::uint32_t (&field)[4]) {
-  static_assert(At == CodeAt::low_bits);
+SDP4BIT_HOST_DEVICE std::uint32_t pack_floats(std::uint32_t low, std::uint32_t high) {
 #ifdef __CUDA_ARCH__
-  return __byte_perm(__byte_perm(field[0], field[1], 0x0040), __byte_perm(field[2], field[3], 0x0040),
-                     0x5410);
+  std::uint32_t halves;
+  if constexpr (At == CodeAt::half_of_1536) {
+    asm("cvt.rz.f16x2.f32 %0, %1, %2;"
+        : "=r"(halves)
+        : "f"(float_from_bits(high)), "f"(float_from_bits(low)));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;"
+        : "=r"(halves)
+        : "f"(float_from_bits(high)), "f"(float_from_bits(low)));
+  }
+  return halves;
 #else
-  return (field[0] & 0xff) | (field[1] & 0xff) << 8 | (field[2] & 0xff) << 16 | field[3] << 24;
+  const auto rounded = [](std::uint32_t bits) {
+    const float value = float_from_bits(bits);
+    return std::uint32_t{from_float<Float16>(At == CodeAt::half_of_1536 ? floorf(value) : value).bits};
+  };
+  return rounded(low) | rounded(high) << 16;
 #endif
 }
 
-/// Codes a block; `value` is used up. Requires has_codes(scale). `noise()` gives the block's random bits.
+/// A word of 4 codes.
+template <CodeAt At>
+SDP4BIT_HOST_DEVICE std::uint32_t pack_fields(const std::uint32_t (&field)[4]) {
+  std::uint32_t low = 0, high = 0;  // codes in bytes 0 and 2
+  if constexpr (At != CodeAt::low_bits) {
+    low = pack_floats<At>(field[0], field[1]);
+    high = pack_floats<At>(field[2], field[3]);
+  } else {
+    low = pack_halves<At>(field[0], field[1]);
+    high = pack_halves<At>(field[2], field[3]);
+  }
+#ifdef __CUDA_ARCH__
+  return __byte_perm(low, high, 0x6420);
+#else
+  return (low & 0xff) | (low >> 8 & 0xff00) | (high & 0xff) << 16 | (high & 0xff0000) << 8;
+#endif
+}
+
+/// Codes a block whose scale is in the middle of the exponent range. `noise()` gives the block's random bits.
 template <typename Policy, unsigned Bits, typename Noise>
-SDP4BIT_HOST_DEVICE void encode_block(std::uint32_t (&words)[kCodeWords<Bits>], float (&value)[kBlock],
-                                      float scale, Noise&& noise) {
-  const MiddleScale by = move_to_middle<Policy, Bits>(value, scale);
+SDP4BIT_HOST_DEVICE void encode_middle_block(std::uint32_t (&words)[kCodeWords<Bits>],
+                                             const float (&value)[kBlock], const MiddleScale& by,
+                                             Noise&& noise) {
   constexpr unsigned per_word = 32 / Bits;
   Philox4 random{};
-  if constexpr (Policy::kSenderDraws) random = noise_of_width<Bits>(noise());
+  if constexpr (Policy::kSenderDraws) random = noise_below<Bits>(noise(), Policy::kBase);
   SDP4BIT_UNROLL
   for (unsigned begin = 0; begin < kBlock; begin += per_word) {
     std::uint32_t field[per_word];
@@ -242,22 +290,37 @@ SDP4BIT_HOST_DEVICE void encode_block(std::uint32_t (&words)[kCodeWords<Bits>], 
   }
 }
 
-/// sum[i] += decoded element i. Sums of companded codes are rounded to T.
-template <typename Policy, unsigned Bits, typename T = float, typename Noise>
+/// Codes a block; `value` is used up. Requires has_codes(scale).
+template <typename Policy, unsigned Bits, typename Noise>
+SDP4BIT_HOST_DEVICE void encode_block(std::uint32_t (&words)[kCodeWords<Bits>], float (&value)[kBlock],
+                                      float scale, Noise&& noise) {
+  const MiddleScale by = move_to_middle<Policy, Bits>(value, scale);
+  encode_middle_block<Policy, Bits>(words, value, by, noise);
+}
+
+/// sum[i] += decoded element i. Sums of companded codes are rounded to T. `ExactProducts`: the caller knows
+/// that codes times scale are (a bfloat16 scale), so that they need no rounding of their own.
+template <typename Policy, unsigned Bits, typename T = float, bool ExactProducts = false, typename Noise>
 SDP4BIT_HOST_DEVICE void add_decoded_block(float (&sum)[kBlock],
                                            const std::uint32_t (&words)[kCodeWords<Bits>], float scale,
                                            Noise&& noise) {
   constexpr unsigned per_word = 32 / Bits;
   Philox4 random{};
-  if constexpr (Policy::kReceiverDraws) random = noise_of_width<Bits>(noise());
+  if constexpr (Policy::kReceiverDraws) random = noise_below<Bits>(noise(), 0);
   SDP4BIT_UNROLL
   for (unsigned i = 0; i < kBlock; ++i) {
-    const std::uint32_t shifted = (words[i / per_word] ^ kSignBits<Bits>) >> (i % per_word * Bits);
-    const std::uint32_t code = shifted & ((1u << Bits) - 1);
+    const std::uint32_t codes = words[i / per_word];
     if constexpr (Policy::kCoding == Coding::companded) {
-      sum[i] = to_float(add_expanded(from_float<T>(sum[i]), compand_level(code), scale));
+      const std::uint32_t offset_code =
+          (codes ^ kSignBits<Bits>) >> (i % per_word * Bits) & ((1u << Bits) - 1);
+      sum[i] = to_float(add_expanded(from_float<T>(sum[i]), compand_level(offset_code), scale));
     } else {
-      sum[i] += Policy::decoded(code, scale, noise_word(random, i / 2), i % 2);
+      const float level = Policy::level(codes, i % per_word, noise_word(random, i / 2), i % 2);
+      if constexpr (ExactProducts || Policy::kCoding == Coding::dithered) {
+        sum[i] = fmaf(level, scale, sum[i]);
+      } else {
+        sum[i] += level * scale;
+      }
     }
   }
 }
@@ -283,6 +346,11 @@ struct CodingList {
 };
 using GradientCodings = CodingList<NearestCoding, StochasticCoding, DitheredCoding>;
 using WeightCodings = CodingList<NearestCoding, StochasticCoding, CompandedCoding>;
+
+/// True where decoding needs the sender's noise.
+SDP4BIT_HOST_DEVICE constexpr bool receiver_draws(Coding coding) {
+  return coding == DitheredCoding<4>::kCoding;
+}
 
 /// What the kernels of gradients and of weights can be asked for.
 constexpr bool gradient_codec_is_valid(const Codec& codec) {

@@ -22,11 +22,14 @@ SDP4BIT_HOST_DEVICE void hadamard32(float (&value)[kBlock]) {
   }
 }
 
-/// Undoes hadamard32: the transform again, then one exact division by 32.
+/// The transform undoes itself but for a factor of 32; dividing by it is exact, and so is putting the
+/// division into another factor.
+inline constexpr float kInverseHadamardFactor = 1.0f / kBlock;
+
 SDP4BIT_HOST_DEVICE void inverse_hadamard32(float (&value)[kBlock]) {
   hadamard32(value);
   SDP4BIT_UNROLL
-  for (unsigned i = 0; i < kBlock; ++i) value[i] *= 1.0f / kBlock;
+  for (unsigned i = 0; i < kBlock; ++i) value[i] *= kInverseHadamardFactor;
 }
 
 }  // namespace sdp4bit

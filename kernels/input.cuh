@@ -18,26 +18,40 @@ __device__ __forceinline__ float entry_factor(const Segments& input) {
                                         : input.factor;
 }
 
-/// The block that begins at `begin` of a segment's chunk; what lies beyond the segment is zero before the
-/// transform.
+/// A thread's blocks of one segment's chunk, one in each tile.
 template <typename T>
-__device__ __forceinline__ void load_input(float (&value)[kBlock], const Segments& input,
-                                           std::uint32_t segment, std::size_t begin, float factor,
-                                           bool hadamard) {
-  const unsigned size = block_size(begin, input.count);
-  if (size == 0) {
-    SDP4BIT_UNROLL
-    for (unsigned i = 0; i < kBlock; ++i) value[i] = 0.0f;
-    return;
+struct InputSegment {
+  const T* first;  // of the block in the first tile
+  std::size_t count;
+  float factor;
+  bool hadamard;
+  bool aligned;  // to 16 bytes
+
+  __device__ __forceinline__ InputSegment(const Segments& input, std::uint32_t segment, float entry_factor,
+                                          bool transform)
+      : first(kept(static_cast<const T*>(input.data) +
+                   element_index(segment, input.stride, input.offset, threadIdx.x * kBlock))),
+        count(input.count),
+        factor(entry_factor),
+        hadamard(transform),
+        aligned(is_aligned(first, 16)) {}
+
+  /// The block in the tile `start`, scaled and transformed; what lies beyond the segment is zero before the
+  /// transform. `whole`: all of the tile is in the chunk.
+  __device__ __forceinline__ void load(float (&value)[kBlock], std::size_t start, bool whole) const {
+    std::uint32_t words[kBlockWords<T>];
+    if (whole && aligned) {
+      load_words(words, first + start);
+    } else {
+      load_block_words(words, first + start, kept(block_size(start + threadIdx.x * kBlock, count)));
+    }
+    words_to_floats<T>(value, words);
+    if (factor != 1.0f) {
+      SDP4BIT_UNROLL
+      for (unsigned i = 0; i < kBlock; ++i) value[i] *= factor;
+    }
+    if (hadamard) hadamard32(value);
   }
-  const T* first =
-      static_cast<const T*>(input.data) + element_index(segment, input.stride, input.offset, begin);
-  load_block(value, first, size);
-  if (factor != 1.0f) {
-    SDP4BIT_UNROLL
-    for (unsigned i = 0; i < kBlock; ++i) value[i] *= factor;
-  }
-  if (hadamard) hadamard32(value);
-}
+};
 
 }  // namespace sdp4bit

@@ -46,6 +46,13 @@ void for_each_type(Load&& load) {
   }
 }
 
+/// load.operator()<true>() and <false>().
+template <typename Load>
+void for_both(Load&& load) {
+  load.template operator()<true>();
+  load.template operator()<false>();
+}
+
 /// load.operator()<4>() and <8>().
 template <typename Load>
 void for_each_width(Load&& load) {

@@ -89,6 +89,24 @@ __device__ __forceinline__ void store_guarded(void* address, const std::uint32_t
   }
 }
 
+/// The same number, of which the compiler forgets the origin: what is computed from it stays behind the
+/// branch that it stands in, and it is not computed anew in each round of a loop.
+__device__ __forceinline__ std::uint32_t kept(std::uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+__device__ __forceinline__ std::uint64_t kept(std::uint64_t value) {
+  asm volatile("" : "+l"(value));
+  return value;
+}
+/// Of global memory.
+template <typename T>
+__device__ __forceinline__ T* kept(T* pointer) {
+  asm volatile("" : "+l"(pointer));
+  __builtin_assume(__isGlobal(pointer));
+  return pointer;
+}
+
 /// Words of a block of type T.
 template <typename T>
 inline constexpr unsigned kBlockWords = kBlock * sizeof(T) / 4;
@@ -143,10 +161,10 @@ __device__ __forceinline__ void load_block(float (&value)[kBlock], const T* addr
   words_to_floats<T>(value, words);
 }
 
-/// Rounds to T and writes the first `size` elements.
+/// Rounds to T.
 template <typename T>
-__device__ __forceinline__ void store_block(T* address, const float (&value)[kBlock], unsigned size) {
-  std::uint32_t words[kBlockWords<T>];
+__device__ __forceinline__ void floats_to_words(std::uint32_t (&words)[kBlockWords<T>],
+                                                const float (&value)[kBlock]) {
   SDP4BIT_UNROLL
   for (unsigned i = 0; i < kBlockWords<T>; ++i) {
     if constexpr (sizeof(T) == 4) {
@@ -155,6 +173,13 @@ __device__ __forceinline__ void store_block(T* address, const float (&value)[kBl
       words[i] = from_float<T>(value[2 * i]).bits | std::uint32_t{from_float<T>(value[2 * i + 1]).bits} << 16;
     }
   }
+}
+
+/// Rounds to T and writes the first `size` elements.
+template <typename T>
+__device__ __forceinline__ void store_block(T* address, const float (&value)[kBlock], unsigned size) {
+  std::uint32_t words[kBlockWords<T>];
+  floats_to_words<T>(words, value);
   store_block_words(address, words, size);
 }
 

@@ -1,9 +1,10 @@
 // Phase 1 of a gradient: scales, transforms and codes the segments that travel, and writes their messages.
 #include "kernels/batch.h"
-#include "kernels/block_codec.cuh"
 #include "kernels/dispatch.h"
+#include "kernels/gradient_block.cuh"
 #include "kernels/header.h"
 #include "kernels/input.cuh"
+#include "kernels/known_codec.h"
 #include "kernels/launch.h"
 #include "kernels/launch_kernel.cuh"
 #include "kernels/load.h"
@@ -17,12 +18,14 @@ struct QuantizeCall {
 };
 
 /// Grid: tiles of the calls' segments (strided), segments of a message, messages.
-template <typename T, unsigned Bits>
-__global__ void __launch_bounds__(kThreads)
-    quantize_kernel(const __grid_constant__ Batch<QuantizeCall> batch, const PhiloxKey key) {
+template <typename T, unsigned Bits, bool Known>
+__global__ void __launch_bounds__(kThreads, kBlocksQuantize)
+    quantize_kernel(const __grid_constant__ Batch<QuantizeCall> batch,
+                    const __grid_constant__ PhiloxSchedule key) {
+  using Hint = CodecHint<Bits, Known>;
   const BlockPlace place = batch.place(blockIdx.x);
   const QuantizeArgs& args = batch.call[place.call].args;
-  const SegmentLayout& layout = batch.call[place.call].layout;
+  const SegmentLayout layout = Hint::layout(batch.call[place.call].layout);
   __shared__ GroupScratch scratch;
   __shared__ std::uint64_t draw;
   __shared__ float factor;
@@ -34,18 +37,20 @@ __global__ void __launch_bounds__(kThreads)
     input_segment = args.table[blockIdx.z * args.segments_per_message + blockIdx.y];
     if (place.block == 0 && blockIdx.y == 0) {
       *reinterpret_cast<MessageHeader*>(message) =
-          gradient_header(args.kind, draw, args.sender, args.chunk, args.input.count, key);
+          gradient_header(args.kind, draw, args.sender, args.chunk, args.input.count, key.round[0]);
     }
   }
   __syncthreads();
-  std::byte* segment = message + layout.segment_offset(blockIdx.y);
-  const std::size_t tiles = tile_count(args.input.count);
-  for (std::size_t tile = place.block; tile < tiles; tile += place.blocks) {
-    const std::size_t begin = block_begin(tile, threadIdx.x);
+  const InputSegment<T> input(args.input, input_segment, factor, Hint::hadamard(args.codec.hadamard));
+  const SegmentWriter<Bits> writer(message + layout.segment_offset(blockIdx.y), layout);
+  const BlockNoises noises{key, draw, args.kind, input_segment,
+                           kept(std::uint64_t{args.input.offset / kBlock + threadIdx.x})};
+  const std::size_t count = input.count, step = place.blocks * kTile;
+  for (std::size_t start = place.block * kTile; start < count; start += step) {
+    const bool whole = count - start >= kTile;
     float value[kBlock];
-    load_input<T>(value, args.input, input_segment, begin, factor, args.codec.hadamard);
-    const BlockNoise noise{key, draw, args.kind, input_segment, args.input.offset + begin};
-    encode_to_segment<Bits>(segment, layout, value, begin, args.input.count, noise, scratch, args.nonfinite);
+    input.load(value, start, whole);
+    writer.encode(value, layout, start, count, whole, noises, scratch, args.nonfinite);
   }
 }
 
@@ -73,10 +78,13 @@ cudaError_t quantize_batch(std::span<const QuantizeArgs> calls, cudaStream_t str
         dim3 grid;
         if (!make_grid(grid, batch, first.segments_per_message, first.message_count))
           return cudaErrorInvalidValue;
-        const PhiloxKey key = noise_key(first.key.seed, first.key.rank, first.key.communicator);
+        const PhiloxSchedule key =
+            noise_schedule(noise_key(first.key.seed, first.key.rank, first.key.communicator));
         return with_type(first.input.type, [&]<typename T>() {
           return with_bits(first.codec.bits, [&]<unsigned Bits>() {
-            return launch_kernel(quantize_kernel<T, Bits>, grid, kThreads, 0, stream, batch, key);
+            return with_hint(is_known(first.codec), [&]<bool Known>() {
+              return launch_kernel(quantize_kernel<T, Bits, Known>, grid, kThreads, 0, stream, batch, key);
+            });
           });
         });
       });
@@ -84,8 +92,11 @@ cudaError_t quantize_batch(std::span<const QuantizeArgs> calls, cudaStream_t str
 
 cudaError_t load_quantize() {
   KernelLoader loader;
-  for_each_type(
-      [&]<typename T>() { for_each_width([&]<unsigned Bits>() { loader.load(quantize_kernel<T, Bits>); }); });
+  for_each_type([&]<typename T>() {
+    for_each_width([&]<unsigned Bits>() {
+      for_both([&]<bool Known>() { loader.load(quantize_kernel<T, Bits, Known>); });
+    });
+  });
   return loader.error();
 }
 

@@ -27,19 +27,40 @@ struct PhiloxKey {
 };
 
 inline constexpr int kNoiseRounds = 7;
+
+/// A key as each round uses it, for kernels that are given it ready-made.
+struct PhiloxSchedule {
+  PhiloxKey round[kNoiseRounds];
+};
 inline constexpr std::size_t kElementsPerNoise = kBlock;
+
+SDP4BIT_HOST_DEVICE Philox4 philox_round(Philox4 counter, PhiloxKey key) {
+  const std::uint64_t first = std::uint64_t{0xD2511F53u} * counter.x0;
+  const std::uint64_t second = std::uint64_t{0xCD9E8D57u} * counter.x2;
+  return {static_cast<std::uint32_t>(second >> 32) ^ counter.x1 ^ key.k0, static_cast<std::uint32_t>(second),
+          static_cast<std::uint32_t>(first >> 32) ^ counter.x3 ^ key.k1, static_cast<std::uint32_t>(first)};
+}
+SDP4BIT_HOST_DEVICE PhiloxKey next_round(PhiloxKey key) {
+  return {key.k0 + 0x9E3779B9u, key.k1 + 0xBB67AE85u};
+}
 
 SDP4BIT_HOST_DEVICE Philox4 philox4x32(Philox4 counter, PhiloxKey key, int rounds) {
   SDP4BIT_UNROLL
   for (int round = 0; round < rounds; ++round) {
-    const std::uint64_t first = std::uint64_t{0xD2511F53u} * counter.x0;
-    const std::uint64_t second = std::uint64_t{0xCD9E8D57u} * counter.x2;
-    counter = {
-        static_cast<std::uint32_t>(second >> 32) ^ counter.x1 ^ key.k0, static_cast<std::uint32_t>(second),
-        static_cast<std::uint32_t>(first >> 32) ^ counter.x3 ^ key.k1, static_cast<std::uint32_t>(first)};
-    key = {key.k0 + 0x9E3779B9u, key.k1 + 0xBB67AE85u};
+    counter = philox_round(counter, key);
+    key = next_round(key);
   }
   return counter;
+}
+
+SDP4BIT_HOST_DEVICE PhiloxSchedule noise_schedule(PhiloxKey key) {
+  PhiloxSchedule schedule;
+  SDP4BIT_UNROLL
+  for (int round = 0; round < kNoiseRounds; ++round) {
+    schedule.round[round] = key;
+    key = next_round(key);
+  }
+  return schedule;
 }
 
 /// The key of one rank on one communicator: the seed's own random function of both.
@@ -50,14 +71,21 @@ SDP4BIT_HOST_DEVICE PhiloxKey noise_key(std::uint64_t seed, std::uint32_t rank, 
   return {mixed.x0, mixed.x1};
 }
 
-/// 128 random bits for the block that begins at `element` of `segment`.
+/// 128 random bits for the 32 elements of block `block` of `segment`.
+SDP4BIT_HOST_DEVICE Philox4 block_noise(const PhiloxSchedule& key, std::uint64_t draw, MessageKind kind,
+                                        std::uint32_t segment, std::uint64_t block) {
+  const std::uint32_t high = static_cast<std::uint32_t>(draw >> 32) << 16 |
+                             static_cast<std::uint32_t>(kind) << 12 | static_cast<std::uint32_t>(block >> 32);
+  Philox4 counter{static_cast<std::uint32_t>(block), segment, static_cast<std::uint32_t>(draw), high};
+  SDP4BIT_UNROLL
+  for (int round = 0; round < kNoiseRounds; ++round) counter = philox_round(counter, key.round[round]);
+  return counter;
+}
+
+/// The same for the block that begins at `element`.
 SDP4BIT_HOST_DEVICE Philox4 noise(PhiloxKey key, std::uint64_t draw, MessageKind kind, std::uint32_t segment,
                                   std::uint64_t element) {
-  const std::uint64_t index = element / kElementsPerNoise;
-  const std::uint32_t high = static_cast<std::uint32_t>(draw >> 32) << 16 |
-                             static_cast<std::uint32_t>(kind) << 12 | static_cast<std::uint32_t>(index >> 32);
-  return philox4x32({static_cast<std::uint32_t>(index), segment, static_cast<std::uint32_t>(draw), high}, key,
-                    kNoiseRounds);
+  return block_noise(noise_schedule(key), draw, kind, segment, element / kElementsPerNoise);
 }
 
 /// The random bits of elements 2 * pair (low half) and 2 * pair + 1 (high half) of a block.

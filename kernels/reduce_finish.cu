@@ -3,6 +3,7 @@
 #include "kernels/batch.h"
 #include "kernels/dispatch.h"
 #include "kernels/input.cuh"
+#include "kernels/known_codec.h"
 #include "kernels/last_block.cuh"
 #include "kernels/launch.h"
 #include "kernels/launch_kernel.cuh"
@@ -13,17 +14,6 @@
 namespace sdp4bit {
 namespace {
 
-/// The own summand: the partial sum of phase 3 where there is one, else the own input segment.
-template <typename T>
-__device__ __forceinline__ void load_own(float (&own)[kBlock], const ReduceFinishArgs& args,
-                                         std::size_t begin, float factor) {
-  if (args.own_partial != nullptr) {
-    load_floats(own, args.own_partial + begin);
-  } else {
-    load_input<T>(own, args.input, args.own_segment, begin, factor, args.codec.hadamard);
-  }
-}
-
 struct ReduceFinishCall {
   ReduceFinishArgs args;
   SegmentLayout layout;
@@ -31,33 +21,50 @@ struct ReduceFinishCall {
 
 /// Grid: tiles of the calls' segments (strided). The output may lie on the own input segment: a thread reads
 /// its block of the input before it writes the same block of the output.
-template <typename T, unsigned Bits>
-__global__ void __launch_bounds__(kThreads)
+template <typename T, unsigned Bits, bool Known>
+__global__ void __launch_bounds__(kThreads, kBlocksReduce)
     reduce_finish_kernel(const __grid_constant__ Batch<ReduceFinishCall> batch, const DrawAdvance advance) {
-  extern __shared__ bool invalid[];
+  using Hint = CodecHint<Bits, Known>;
   const BlockPlace place = batch.place(blockIdx.x);
   const ReduceFinishArgs& args = batch.call[place.call].args;
-  const SegmentLayout& layout = batch.call[place.call].layout;
+  const SegmentLayout layout = Hint::layout(batch.call[place.call].layout);
+  const bool hadamard = Hint::hadamard(args.codec.hadamard);
+  const ReceivedState state(layout, args.message_count);
   __shared__ float factor;
   if (threadIdx.x == 0) factor = args.own_partial != nullptr ? 1.0f : entry_factor<T>(args.input);
-  check_headers(invalid, args.received, args.message_count, args.kind, args.chunk, args.input.count,
+  check_headers(state, args.received, args.message_count, args.kind, args.chunk, args.input.count,
                 place.block == 0 ? args.error : nullptr);
-  const ReceivedMessages received{args.received, layout,           layout.segment_offset(0), invalid,
-                                  args.kind,     args.own_segment, args.input.offset};
-  const std::size_t count = args.input.count;
-  T* output = static_cast<T*>(args.output) + args.input.offset;
-  for (std::size_t begin = block_begin(place.block, threadIdx.x); begin < count;
-       begin += place.blocks * kTile) {
+  const std::size_t count = args.input.count, step = place.blocks * kTile;
+  const InputSegment<T> input(args.input, args.own_segment, factor, hadamard);
+  const ReceivedSegments<Bits, Hint::kExactProducts> received(args.received, args.message_count,
+                                                              layout.segment_offset(0), layout, state,
+                                                              args.kind, args.own_segment, args.input.offset);
+  const float out_factor = hadamard ? args.out_factor * kInverseHadamardFactor : args.out_factor;
+  const float* const partial = args.own_partial ? kept(args.own_partial + own_element()) : nullptr;
+  T* const output = kept(static_cast<T*>(args.output) + args.input.offset + own_element());
+  const bool aligned = is_aligned(output, 16);
+  for (std::size_t start = place.block * kTile; start < count; start += step) {
+    const bool whole = count - start >= kTile;
+    if (!whole && own_element() >= count - start) break;
     float own[kBlock];
     float sum[kBlock];
-    load_own<T>(own, args, begin, factor);
-    const bool nan =
-        sum_in_rank_order<Bits>(sum, own, args.own_position, received, args.message_count, begin);
-    count_received_group(args.nonfinite, layout, begin, nan);
-    if (args.codec.hadamard) inverse_hadamard32(sum);
+    if (partial != nullptr) {
+      load_floats(own, partial + start);
+    } else {
+      input.load(own, start, whole);
+    }
+    const bool nan = received.sum_in_rank_order(sum, own, args.own_position, start);
+    count_received_group(args.nonfinite, layout, start + own_element(), nan);
+    if (hadamard) hadamard32(sum);
     SDP4BIT_UNROLL
-    for (unsigned i = 0; i < kBlock; ++i) sum[i] *= args.out_factor;
-    store_block(output + begin, sum, block_size(begin, count));
+    for (unsigned i = 0; i < kBlock; ++i) sum[i] *= out_factor;
+    std::uint32_t words[kBlockWords<T>];
+    floats_to_words<T>(words, sum);
+    if (whole && aligned) {
+      store_words(output + start, words);
+    } else {
+      store_block_words(output + start, words, kept(block_size(start + own_element(), count)));
+    }
   }
   if (advance.counter == nullptr || !is_last_block(advance.finished_blocks) || threadIdx.x != 0) return;
   *advance.counter += advance.by;
@@ -87,10 +94,13 @@ cudaError_t reduce_finish_batch(std::span<const ReduceFinishArgs> calls, cudaStr
       [&](const Batch<ReduceFinishCall>& batch, const ReduceFinishArgs& first, bool last) {
         dim3 grid;
         if (!make_grid(grid, batch)) return cudaErrorInvalidValue;
+        const std::size_t shared = ReceivedState::bytes(first.codec, first.message_count);
         return with_type(first.input.type, [&]<typename T>() {
           return with_bits(first.codec.bits, [&]<unsigned Bits>() {
-            return launch_kernel(reduce_finish_kernel<T, Bits>, grid, kThreads, first.message_count, stream,
-                                 batch, last ? advance : DrawAdvance{});
+            return with_hint(is_known(first.codec), [&]<bool Known>() {
+              return launch_kernel(reduce_finish_kernel<T, Bits, Known>, grid, kThreads, shared, stream,
+                                   batch, last ? advance : DrawAdvance{});
+            });
           });
         });
       });
@@ -99,7 +109,9 @@ cudaError_t reduce_finish_batch(std::span<const ReduceFinishArgs> calls, cudaStr
 cudaError_t load_reduce_finish() {
   KernelLoader loader;
   for_each_type([&]<typename T>() {
-    for_each_width([&]<unsigned Bits>() { loader.load(reduce_finish_kernel<T, Bits>); });
+    for_each_width([&]<unsigned Bits>() {
+      for_both([&]<bool Known>() { loader.load(reduce_finish_kernel<T, Bits, Known>); });
+    });
   });
   return loader.error();
 }

@@ -3,6 +3,7 @@
 #include "kernels/batch.h"
 #include "kernels/dispatch.h"
 #include "kernels/input.cuh"
+#include "kernels/known_codec.h"
 #include "kernels/launch.h"
 #include "kernels/launch_kernel.cuh"
 #include "kernels/load.h"
@@ -18,14 +19,17 @@ struct ReduceRequantizeCall {
 };
 
 /// Grid: tiles of the calls' segments (strided), nodes.
-template <typename T, unsigned ReceivedBits, unsigned Bits>
-__global__ void __launch_bounds__(kThreads)
-    reduce_requantize_kernel(const __grid_constant__ Batch<ReduceRequantizeCall> batch, const PhiloxKey key) {
+template <typename T, unsigned ReceivedBits, unsigned Bits, bool Known>
+__global__ void __launch_bounds__(kThreads, kBlocksReduce)
+    reduce_requantize_kernel(const __grid_constant__ Batch<ReduceRequantizeCall> batch,
+                             const __grid_constant__ PhiloxSchedule key) {
+  using ReceivedHint = CodecHint<ReceivedBits, Known>;
+  using Hint = CodecHint<Bits, Known>;
   const BlockPlace place = batch.place(blockIdx.x);
   const ReduceRequantizeArgs& args = batch.call[place.call].args;
-  const SegmentLayout& received_layout = batch.call[place.call].received_layout;
-  const SegmentLayout& layout = batch.call[place.call].layout;
-  extern __shared__ bool invalid[];
+  const SegmentLayout received_layout = ReceivedHint::layout(batch.call[place.call].received_layout);
+  const SegmentLayout layout = Hint::layout(batch.call[place.call].layout);
+  const ReceivedState state(received_layout, args.peer_count);
   __shared__ GroupScratch scratch;
   __shared__ std::uint64_t draw;
   __shared__ float factor;
@@ -39,36 +43,36 @@ __global__ void __launch_bounds__(kThreads)
     input_segment = args.own_table[node];
     if (place.block == 0 && travels) {
       *reinterpret_cast<MessageHeader*>(message) = gradient_header(
-          MessageKind::gradient_between_nodes, draw, args.sender, args.chunk, args.input.count, key);
+          MessageKind::gradient_between_nodes, draw, args.sender, args.chunk, args.input.count, key.round[0]);
     }
   }
-  check_headers(invalid, args.received, args.peer_count, MessageKind::gradient_in_node, args.chunk,
+  check_headers(state, args.received, args.peer_count, MessageKind::gradient_in_node, args.chunk,
                 args.input.count, place.block == 0 && blockIdx.y == 0 ? args.error : nullptr);
-  const ReceivedMessages received{args.received,
-                                  received_layout,
-                                  received_layout.segment_offset(node),
-                                  invalid,
-                                  MessageKind::gradient_in_node,
-                                  input_segment,
-                                  args.input.offset};
-  const std::size_t count = args.input.count;
-  const std::size_t tiles = tile_count(count);
-  for (std::size_t tile = place.block; tile < tiles; tile += place.blocks) {
-    const std::size_t begin = block_begin(tile, threadIdx.x);
+  const std::size_t count = args.input.count, step = place.blocks * kTile;
+  const InputSegment<T> input(args.input, input_segment, factor, Hint::hadamard(args.codec.hadamard));
+  const ReceivedSegments<ReceivedBits, ReceivedHint::kExactProducts> received(
+      args.received, args.peer_count, received_layout.segment_offset(node), received_layout, state,
+      MessageKind::gradient_in_node, input_segment, args.input.offset);
+  const SegmentWriter<Bits> writer(message + layout.segment_offset(0), layout);
+  const BlockNoises noises{key, draw, MessageKind::gradient_between_nodes, input_segment,
+                           received.first_block};
+  for (std::size_t start = place.block * kTile; start < count; start += step) {
+    const bool whole = count - start >= kTile;
+    const bool inside = whole || own_element() < count - start;
     float own[kBlock];
     float sum[kBlock];
-    load_input<T>(own, args.input, input_segment, begin, factor, args.codec.hadamard);
-    const std::uint32_t peers = begin < count ? args.peer_count : 0;
-    const bool nan =
-        sum_in_rank_order<ReceivedBits>(sum, own, min(args.own_position, peers), received, peers, begin);
-    count_received_group(args.nonfinite, received_layout, begin, nan);
+    input.load(own, start, whole);
+    if (inside) {
+      const bool nan = received.sum_in_rank_order(sum, own, args.own_position, start);
+      count_received_group(args.nonfinite, received_layout, start + own_element(), nan);
+    } else {
+      SDP4BIT_UNROLL
+      for (unsigned i = 0; i < kBlock; ++i) sum[i] = own[i];
+    }
     if (travels) {
-      const BlockNoise noise{key, draw, MessageKind::gradient_between_nodes, input_segment,
-                             args.input.offset + begin};
-      encode_to_segment<Bits>(message + layout.segment_offset(0), layout, sum, begin, count, noise, scratch,
-                              args.nonfinite);
-    } else if (begin < count) {
-      store_floats(args.own_partial + begin, sum);
+      writer.encode(sum, layout, start, count, whole, noises, scratch, args.nonfinite);
+    } else if (inside) {
+      store_floats(args.own_partial + start + own_element(), sum);
     }
   }
 }
@@ -101,12 +105,19 @@ cudaError_t reduce_requantize_batch(std::span<const ReduceRequantizeArgs> calls,
       [&](const Batch<ReduceRequantizeCall>& batch, const ReduceRequantizeArgs& first, bool) {
         dim3 grid;
         if (!make_grid(grid, batch, first.node_count)) return cudaErrorInvalidValue;
-        const PhiloxKey key = noise_key(first.key.seed, first.key.rank, first.key.communicator);
+        const PhiloxSchedule key =
+            noise_schedule(noise_key(first.key.seed, first.key.rank, first.key.communicator));
+        const std::size_t shared = ReceivedState::bytes(first.received_codec, first.peer_count);
         return with_type(first.input.type, [&]<typename T>() {
+          if (first.received_codec == kKnownInNode && first.codec == kKnownBetweenNodes) {
+            return launch_kernel(
+                reduce_requantize_kernel<T, kKnownInNode.bits, kKnownBetweenNodes.bits, true>, grid, kThreads,
+                shared, stream, batch, key);
+          }
           return with_bits(first.received_codec.bits, [&]<unsigned ReceivedBits>() {
             return with_bits(first.codec.bits, [&]<unsigned Bits>() {
-              return launch_kernel(reduce_requantize_kernel<T, ReceivedBits, Bits>, grid, kThreads,
-                                   first.peer_count, stream, batch, key);
+              return launch_kernel(reduce_requantize_kernel<T, ReceivedBits, Bits, false>, grid, kThreads,
+                                   shared, stream, batch, key);
             });
           });
         });
@@ -117,8 +128,10 @@ cudaError_t load_reduce_requantize() {
   KernelLoader loader;
   for_each_type([&]<typename T>() {
     for_each_width([&]<unsigned ReceivedBits>() {
-      for_each_width([&]<unsigned Bits>() { loader.load(reduce_requantize_kernel<T, ReceivedBits, Bits>); });
+      for_each_width(
+          [&]<unsigned Bits>() { loader.load(reduce_requantize_kernel<T, ReceivedBits, Bits, false>); });
     });
+    loader.load(reduce_requantize_kernel<T, kKnownInNode.bits, kKnownBetweenNodes.bits, true>);
   });
   return loader.error();
 }

@@ -42,36 +42,43 @@ std::vector<float> load_segment(const Segments& input, std::size_t segment, bool
   return padded;
 }
 
-/// Segment `segment` of message `m`, which its sender had as `input_segment`; all NaN where the message's
-/// header cannot be.
-std::vector<float> receive(const Messages& messages, std::size_t m, std::size_t segment,
-                           std::uint32_t input_segment, const Segments& input, const Codec& codec,
-                           MessageKind kind, std::uint32_t chunk, std::uint32_t* error) {
-  const std::size_t count = input.count;
-  const std::byte* message = messages.data + m * messages.stride;
-  MessageHeader header;
-  std::memcpy(&header, message, sizeof(header));
-  if (!gradient_header_is_valid(header, kind, chunk, count)) {
-    if (error != nullptr) *error = 1;
-    return std::vector<float>(padded_count(count), std::numeric_limits<float>::quiet_NaN());
+/// One segment in each of the received messages, which their senders had as `input_segment`.
+struct Received {
+  const Messages& messages;
+  std::uint32_t message_count;
+  std::size_t segment;
+  std::uint32_t input_segment;
+  const Segments& input;
+  const Codec& codec;
+  MessageKind kind;
+  std::uint32_t chunk;
+  std::uint32_t* error;
+
+  /// Adds message `m`: NaN where its header cannot be.
+  void add(std::vector<float>& sum, std::size_t m) const {
+    const std::size_t count = input.count;
+    const std::byte* message = messages.data + m * messages.stride;
+    MessageHeader header;
+    std::memcpy(&header, message, sizeof(header));
+    if (!gradient_header_is_valid(header, kind, chunk, count)) {
+      if (error != nullptr) *error = 1;
+      std::fill(sum.begin(), sum.end(), std::numeric_limits<float>::quiet_NaN());
+      return;
+    }
+    add_segment(sum, message + sizeof(MessageHeader) + segment * segment_bytes(count, codec), count, codec,
+                {header_key(header), header.draw, kind, input_segment, input.offset});
   }
-  return decode_segment(message + sizeof(MessageHeader) + segment * segment_bytes(count, codec), count, codec,
-                        {header_key(header), header.draw, kind, input_segment, input.offset});
-}
 
-void add(std::vector<float>& sum, const std::vector<float>& summand) {
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += summand[i];
-}
-
-/// Starts with -0, which changes no first summand.
-std::vector<float> sum_in_rank_order(const std::vector<float>& own, std::uint32_t own_position,
-                                     const std::vector<std::vector<float>>& received) {
-  std::vector<float> sum(own.size(), -0.0f);
-  for (std::uint32_t m = 0; m < own_position; ++m) add(sum, received[m]);
-  add(sum, own);
-  for (std::size_t m = own_position; m < received.size(); ++m) add(sum, received[m]);
-  return sum;
-}
+  /// Starts with -0, which changes no first summand.
+  [[nodiscard]] std::vector<float> sum_in_rank_order(const std::vector<float>& own,
+                                                     std::uint32_t own_position) const {
+    std::vector<float> sum(own.size(), -0.0f);
+    for (std::uint32_t m = 0; m < own_position; ++m) add(sum, m);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
+    for (std::uint32_t m = own_position; m < message_count; ++m) add(sum, m);
+    return sum;
+  }
+};
 
 void write_header(std::byte* message, const MessageHeader& header) {
   std::memcpy(message, &header, sizeof(header));
@@ -105,13 +112,17 @@ void reduce_requantize(const ReduceRequantizeArgs& args) {
   std::byte* message = args.messages.data;
   for (std::uint32_t node = 0; node < args.node_count; ++node) {
     const std::uint32_t segment = args.own_table[node];
-    std::vector<std::vector<float>> received;
-    for (std::uint32_t peer = 0; peer < args.peer_count; ++peer) {
-      received.push_back(receive(args.received, peer, node, segment, args.input, args.received_codec,
-                                 MessageKind::gradient_in_node, args.chunk, args.error));
-    }
-    const std::vector<float> sum = sum_in_rank_order(load_segment(args.input, segment, args.codec.hadamard),
-                                                     args.own_position, received);
+    const Received received{args.received,
+                            args.peer_count,
+                            node,
+                            segment,
+                            args.input,
+                            args.received_codec,
+                            MessageKind::gradient_in_node,
+                            args.chunk,
+                            args.error};
+    const std::vector<float> sum =
+        received.sum_in_rank_order(load_segment(args.input, segment, args.codec.hadamard), args.own_position);
     if (node == args.own_node) {
       for (std::size_t i = 0; i < sum.size(); ++i) args.own_partial[i] = canonical(sum[i]);
       continue;
@@ -130,15 +141,16 @@ void reduce_finish(const ReduceFinishArgs& args) {
       args.own_partial != nullptr
           ? std::vector<float>(args.own_partial, args.own_partial + padded_count(count))
           : load_segment(args.input, args.own_segment, args.codec.hadamard);
-  std::vector<std::vector<float>> received;
-  for (std::uint32_t m = 0; m < args.message_count; ++m) {
-    received.push_back(receive(args.received, m, 0, args.own_segment, args.input, args.codec, args.kind,
-                               args.chunk, args.error));
+  const Received received{args.received, args.message_count, 0,          args.own_segment, args.input,
+                          args.codec,    args.kind,          args.chunk, args.error};
+  std::vector<float> sum = received.sum_in_rank_order(own, args.own_position);
+  float factor = args.out_factor;
+  if (args.codec.hadamard) {
+    for_each_block(sum, [](auto& block) { hadamard32(block); });
+    factor *= kInverseHadamardFactor;
   }
-  std::vector<float> sum = sum_in_rank_order(own, args.own_position, received);
-  if (args.codec.hadamard) for_each_block(sum, [](auto& block) { inverse_hadamard32(block); });
   for (std::size_t i = 0; i < count; ++i) {
-    store_element(args.input.type, args.output, args.input.offset + i, sum[i] * args.out_factor);
+    store_element(args.input.type, args.output, args.input.offset + i, sum[i] * factor);
   }
 }
 

@@ -58,11 +58,12 @@ int encode(float value, float scale, const Codec& codec, const SegmentNoise& noi
   return encode_nearest(value, scale, codec.bits);
 }
 
-float decode(int code, float scale, const Codec& codec, const SegmentNoise& noise, std::size_t element) {
+float add_decoded(float sum, int code, float scale, const Codec& codec, const SegmentNoise& noise,
+                  std::size_t element) {
   if (codec.coding == Coding::dithered) {
-    return decode_dithered(code, scale, noise_of(noise, element), codec.bits);
+    return add_dithered(sum, code, scale, noise_of(noise, element), codec.bits);
   }
-  return codec.coding == Coding::companded ? decode_companded(code, scale) : sdp4bit::decode(code, scale);
+  return sum + (codec.coding == Coding::companded ? decode_companded(code, scale) : decode(code, scale));
 }
 
 }  // namespace
@@ -111,17 +112,22 @@ void encode_segment(std::byte* segment, std::span<const float> padded, std::size
   }
 }
 
-std::vector<float> decode_segment(const std::byte* segment, std::size_t count, const Codec& codec,
-                                  const SegmentNoise& noise) {
+void add_segment(std::span<float> sum, const std::byte* segment, std::size_t count, const Codec& codec,
+                 const SegmentNoise& noise) {
   const std::byte* codes = segment + scales_bytes(count, codec);
   const std::uint32_t per_word = codes_per_word(codec.bits);
-  std::vector<float> decoded(padded_count(count));
-  for (std::size_t i = 0; i < decoded.size(); ++i) {
+  for (std::size_t i = 0; i < sum.size(); ++i) {
     const auto word = load_bytes<std::uint32_t>(codes, i / per_word * 4);
     const int code = unpack_code(word, static_cast<std::uint32_t>(i % per_word), codec.bits);
-    decoded[i] =
-        canonical(decode(code, load_scale(segment, i / codec.group_size, codec.scale), codec, noise, i));
+    const float scale = load_scale(segment, i / codec.group_size, codec.scale);
+    sum[i] = canonical(add_decoded(sum[i], code, scale, codec, noise, i));
   }
+}
+
+std::vector<float> decode_segment(const std::byte* segment, std::size_t count, const Codec& codec,
+                                  const SegmentNoise& noise) {
+  std::vector<float> decoded(padded_count(count), -0.0f);
+  add_segment(decoded, segment, count, codec, noise);
   return decoded;
 }
 

@@ -28,6 +28,11 @@ void store_element(ElementType type, void* data, std::size_t index, float value)
 void encode_segment(std::byte* segment, std::span<const float> padded, std::size_t count, const Codec& codec,
                     const SegmentNoise& noise);
 
+/// Adds the decoded elements of a segment to its padded_count(count) sums; `noise` is the sender's, for
+/// dithered codes.
+void add_segment(std::span<float> sum, const std::byte* segment, std::size_t count, const Codec& codec,
+                 const SegmentNoise& noise);
+
 /// The padded_count(count) decoded elements of a segment; `noise` is the sender's, for dithered codes.
 std::vector<float> decode_segment(const std::byte* segment, std::size_t count, const Codec& codec,
                                   const SegmentNoise& noise = {});

@@ -51,14 +51,40 @@ __device__ __forceinline__ BlockNoise message_noise(const std::byte* message, st
   return {header_key(header), header.draw, header.kind, segment, element};
 }
 
+template <unsigned Bits>
+__device__ __forceinline__ void decode_codes(float (&decoded)[kBlock], const std::byte* codes, float scale,
+                                             Coding coding, const BlockNoise& noise) {
+  std::uint32_t words[kCodeWords<Bits>];
+  load_words(words, codes);
+  add_decoded_block<GradientCodings, Bits>(decoded, words, scale, coding, noise);
+}
+
 /// The block's decoded values; false where its group is NaN.
 __device__ __forceinline__ bool decode_block(float (&decoded)[kBlock], const std::byte* segment,
                                              const SegmentLayout& layout, std::size_t begin,
                                              const BlockNoise& noise) {
   SDP4BIT_UNROLL
   for (unsigned i = 0; i < kBlock; ++i) decoded[i] = 0.0f;
-  return layout.bits == 4 ? !add_decoded<4>(decoded, segment, layout, begin, false, noise)
-                          : !add_decoded<8>(decoded, segment, layout, begin, false, noise);
+  const std::byte* const codes = segment + layout.code_offset(begin);
+  const float scale = load_scale(segment, layout, begin);
+  if (layout.bits == 4) {
+    decode_codes<4>(decoded, codes, scale, layout.coding, noise);
+  } else {
+    decode_codes<8>(decoded, codes, scale, layout.coding, noise);
+  }
+  return scale == scale;
+}
+
+/// What a rank has of input segment `segment` and its peers sent of it, added in rank order.
+template <unsigned Bits>
+__device__ __forceinline__ void sum_received(float (&sum)[kBlock], const float (&own)[kBlock],
+                                             const ReduceRequantizeArgs& args, std::uint32_t node,
+                                             const SegmentLayout& layout, const ReceivedState& state,
+                                             std::size_t start) {
+  const ReceivedSegments<Bits, false> received(args.received, args.peer_count, layout.segment_offset(node),
+                                               layout, state, MessageKind::gradient_in_node,
+                                               args.own_table[node], args.input.offset);
+  received.sum_in_rank_order(sum, own, min(args.own_position, args.peer_count), start);
 }
 
 /// Grid: tiles of all segments of all messages, strided.
@@ -77,7 +103,8 @@ __global__ void __launch_bounds__(kThreads)
     const std::size_t begin = block_begin(unit % tiles, threadIdx.x);
     if (begin >= args.input.count) continue;
     float value[kBlock], decoded[kBlock];
-    load_input<T>(value, args.input, args.table[travelling], begin, factor, args.codec.hadamard);
+    const InputSegment<T> input(args.input, args.table[travelling], factor, args.codec.hadamard);
+    input.load(value, unit % tiles * kTile, false);
     const BlockNoise noise = message_noise(message, args.table[travelling], args.input.offset + begin);
     if (decode_block(decoded, segment, layout, begin, noise)) add_squares(sum, value, decoded);
   }
@@ -89,9 +116,9 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads)
     sample_requantize_kernel(const ReduceRequantizeArgs args, const SegmentLayout received_layout,
                              const SegmentLayout layout, const SampleTarget target) {
-  extern __shared__ bool invalid[];
+  const ReceivedState state(received_layout, args.peer_count);
   const float factor = entry_factor<T>(args.input);
-  check_headers(invalid, args.received, args.peer_count, MessageKind::gradient_in_node, args.chunk,
+  check_headers(state, args.received, args.peer_count, MessageKind::gradient_in_node, args.chunk,
                 args.input.count, nullptr);
   const std::size_t tiles = tile_count(args.input.count);
   SamplePartial sum{0.0, 0.0};
@@ -101,20 +128,14 @@ __global__ void __launch_bounds__(kThreads)
     const std::byte* sent = args.messages.data + message * args.messages.stride;
     const std::size_t begin = block_begin(unit % tiles, threadIdx.x);
     if (begin >= args.input.count) continue;
-    const ReceivedMessages received{args.received,
-                                    received_layout,
-                                    received_layout.segment_offset(node),
-                                    invalid,
-                                    MessageKind::gradient_in_node,
-                                    args.own_table[node],
-                                    args.input.offset};
     float own[kBlock], value[kBlock], decoded[kBlock];
-    load_input<T>(own, args.input, args.own_table[node], begin, factor, args.codec.hadamard);
-    const std::uint32_t position = min(args.own_position, args.peer_count);
+    const InputSegment<T> input(args.input, args.own_table[node], factor, args.codec.hadamard);
+    const std::size_t start = unit % tiles * kTile;
+    input.load(own, start, false);
     if (args.received_codec.bits == 4) {
-      sum_in_rank_order<4>(value, own, position, received, args.peer_count, begin);
+      sum_received<4>(value, own, args, node, received_layout, state, start);
     } else {
-      sum_in_rank_order<8>(value, own, position, received, args.peer_count, begin);
+      sum_received<8>(value, own, args, node, received_layout, state, start);
     }
     const BlockNoise noise = message_noise(sent, args.own_table[node], args.input.offset + begin);
     if (decode_block(decoded, sent + layout.segment_offset(0), layout, begin, noise)) {
@@ -255,7 +276,8 @@ cudaError_t sample_requantize(const ReduceRequantizeArgs& args, const SampleTarg
   const SegmentLayout layout(args.input.count, args.codec);
   return sample(tile_count(args.input.count) * (args.node_count - 1), target, stream, [&](unsigned blocks) {
     return with_type(args.input.type, [&]<typename T>() {
-      return launch_kernel(sample_requantize_kernel<T>, blocks, kThreads, args.peer_count, stream, args,
+      return launch_kernel(sample_requantize_kernel<T>, blocks, kThreads,
+                           ReceivedState::bytes(args.received_codec, args.peer_count), stream, args,
                            received_layout, layout, target);
     });
   });

@@ -10,8 +10,20 @@ namespace sdp4bit {
 /// One thread holds one 32-element block in registers, so a tile of one thread block is the largest group.
 inline constexpr unsigned kThreads = 256;
 inline constexpr std::size_t kTile = kThreads * kBlock;
+
+/// Thread blocks that a multiprocessor must take at a time: registers are given out accordingly, 65536 over
+/// threads x blocks. To keep the memory busy, latency x bandwidth must be under way: 0.7 us x 4.8 TB/s / 132
+/// = 26 KB a multiprocessor of an H200. A thread of quantize reads 64 bytes (bf16) before it needs any, so 3
+/// x 256 threads are twice that. The reductions hold own values and sums, 64 registers, and read 64 to 128
+/// bytes at a time; 2 x 256 threads do.
+inline constexpr unsigned kBlocksQuantize = 3;
+inline constexpr unsigned kBlocksReduce = 2;
+
 inline constexpr std::size_t kSmallestGroup = kBlock;
 inline constexpr std::size_t kLargestGroup = kTile;
+
+/// Senders whose noise a thread block keeps ready in shared memory, 65 bytes each of 48 KiB without opt-in.
+inline constexpr std::size_t kMostSendersKept = 512;
 
 /// Grid limits of every architecture; kernels stride over what does not fit.
 inline constexpr std::size_t kLargestGridX = 0x7fffffff;

@@ -42,9 +42,10 @@ int defined_code(Coding coding, float value, float scale, std::uint32_t noise16,
   return encode_nearest(value, scale, bits);
 }
 
-float defined_value(Coding coding, int code, float scale, std::uint32_t noise16, std::uint32_t bits) {
-  if (coding == Coding::dithered) return decode_dithered(code, scale, noise16, bits);
-  return coding == Coding::companded ? decode_companded(code, scale) : decode(code, scale);
+float defined_sum(float sum, Coding coding, int code, float scale, std::uint32_t noise16,
+                  std::uint32_t bits) {
+  if (coding == Coding::dithered) return add_dithered(sum, code, scale, noise16, bits);
+  return sum + (coding == Coding::companded ? decode_companded(code, scale) : decode(code, scale));
 }
 
 template <typename Policy, unsigned Bits>
@@ -63,16 +64,19 @@ unsigned count_wrong(int rounds) {
     const Philox4 random{word(), word() | 0xffffu, word() & 0xffff0000u, word()};
     const auto noise = [&] { return random; };
     std::uint32_t words[kCodeWords<Bits>];
-    float used_up[kBlock], sum[kBlock];
+    float used_up[kBlock], sum[kBlock], exact[kBlock];
     std::copy_n(value, kBlock, used_up);
     std::copy_n(value, kBlock, sum);
     encode_block<Policy, Bits>(words, used_up, scale, noise);
+    std::copy_n(value, kBlock, exact);
     add_decoded_block<Policy, Bits>(sum, words, scale, noise);
+    add_decoded_block<Policy, Bits, float, true>(exact, words, scale, noise);
     for (unsigned i = 0; i < kBlock; ++i) {
       const std::uint32_t bits16 = noise16(random, i);
       const int code = defined_code(coding, value[i], scale, bits16, Bits);
       wrong += unpack_code(words[i / codes_per_word(Bits)], i, Bits) != code;
-      wrong += bits_of(sum[i]) != bits_of(value[i] + defined_value(coding, code, scale, bits16, Bits));
+      wrong += bits_of(sum[i]) != bits_of(defined_sum(value[i], coding, code, scale, bits16, Bits));
+      wrong += type == ScaleType::bfloat16 && bits_of(exact[i]) != bits_of(sum[i]);
     }
   }
   return wrong;
@@ -102,6 +106,28 @@ TEST_CASE("FastCodec.FourBitCodesAreThoseOfTheDefinition") {
 
 TEST_CASE("FastCodec.EightBitCodesAreThoseOfTheDefinition") {
   CHECK(count_wrong_codes<8>(50000) == 0);
+}
+
+TEST_CASE("FastCodec.QuickScalesAreThoseOfTheDefinition") {
+  std::mt19937 generator(8);
+  unsigned wrong = 0, quick = 0;
+  for (int i = 0; i < 3000000; ++i) {
+    const std::uint32_t magnitude = static_cast<std::uint32_t>(generator()) >> 1;
+    if (!is_middle_magnitude(magnitude)) continue;
+    ++quick;
+    for (const Coding coding : {Coding::nearest, Coding::dithered}) {
+      for (const std::uint32_t bits : {4u, 8u}) {
+        for (const ScaleType type : {ScaleType::float32, ScaleType::bfloat16}) {
+          const float steps = scale_steps(coding, bits);
+          const float scale = quick_scale(magnitude, steps, type);
+          wrong += bits_of(scale) != bits_of(group_scale(magnitude, steps, type));
+          wrong += middle_factor(scale) != 1.0f;
+        }
+      }
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(quick > 1000000);
 }
 
 TEST_CASE("FastCodec.DivisionIsCorrectlyRounded") {

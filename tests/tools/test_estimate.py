@@ -58,9 +58,10 @@ class Model(unittest.TestCase):
         self.assertGreater(gains[0], 2)
 
     def test_both_steps_take_the_same_at_the_break_even(self):
-        found = predict(SLOW, Training(7e9, gradient_bytes=2), compute=1.0)
+        cluster = replace(SLOW, gpu=GPUS["a100"])
+        found = predict(cluster, Training(7e9, gradient_bytes=2), compute=1.0)
         self.assertIsNotNone(found.break_even)
-        at = replace(SLOW, network=found.break_even)
+        at = replace(cluster, network=found.break_even)
         self.assertAlmostEqual(predict(at, Training(7e9, gradient_bytes=2), compute=1.0).speedup, 1.0, places=6)
         for factor, faster in ((0.5, True), (2.0, False)):
             there = replace(at, network=found.break_even * factor)

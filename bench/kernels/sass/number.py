@@ -72,3 +72,9 @@ def to_half(value: float, brain: bool) -> int:
     if word & 0xFFFF == 0x8000 and to_float(word) != value:
         word += 1 if abs(to_float(word)) < abs(value) else -1
     return ((word + 0x7FFF + (word >> 16 & 1)) >> 16) & 0xFFFF
+
+
+def half_toward_zero(value: float, brain: bool) -> int:
+    """Cuts off what a half or bfloat16 does not hold."""
+    nearest = to_half(value, brain)
+    return nearest - (abs(half_to_float(nearest, brain)) > abs(value))

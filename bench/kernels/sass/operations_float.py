@@ -6,7 +6,7 @@ import math
 from typing import Callable, Dict
 
 from .listing import Instruction
-from .number import WORD, fused, half_to_float, signed, to_float, to_half, to_word
+from .number import WORD, fused, half_to_float, half_toward_zero, signed, to_float, to_half, to_word
 from .operands import Unsupported, float_bits, half_immediate, halves, integer, number, predicate
 from .operations_integer import COMBINATIONS, COMPARISONS, Step, set_predicate, set_register
 
@@ -117,12 +117,14 @@ def float_to_float(instruction: Instruction) -> Step:
 
 
 def pack_halves(instruction: Instruction) -> Step:
-    if instruction.name not in ("F2FP.BF16.F32.PACK_AB", "F2FP.BF16.PACK_AB", "F2FP.F16.F32.PACK_AB", "F2FP.PACK_AB"):
+    name, toward_zero = instruction.name.removesuffix(".RZ"), instruction.name.endswith(".RZ")
+    if name not in ("F2FP.BF16.F32.PACK_AB", "F2FP.BF16.PACK_AB", "F2FP.F16.F32.PACK_AB", "F2FP.PACK_AB"):
         raise Unsupported(instruction.name)
     put = set_register(instruction.operands[0])
     high, low = number(instruction.operands[1]), number(instruction.operands[2])
     brain = "BF16" in instruction.name
-    return lambda w, t: put(w, t, to_half(high(w, t), brain) << 16 | to_half(low(w, t), brain))
+    convert = half_toward_zero if toward_zero else to_half
+    return lambda w, t: put(w, t, convert(high(w, t), brain) << 16 | convert(low(w, t), brain))
 
 
 def float_to_integer(instruction: Instruction) -> Step:

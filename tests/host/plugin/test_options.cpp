@@ -3,6 +3,7 @@
 #include <string>
 
 #include "catch.h"
+#include "kernels/known_codec.h"
 #include "plugin/options.h"
 #include "plugin/presets.h"
 
@@ -28,6 +29,12 @@ TEST_CASE("Options.EveryDefaultPrintsAsTextThatItsParserTakes") {
     CHECK(option.parse(text, config));
     CHECK(option.print(config) == text);
   }
+}
+
+TEST_CASE("Options.KernelsKnowTheDefaultCodecsOfGradients") {
+  const Config defaults;
+  CHECK(defaults.inter_codec() == kKnownBetweenNodes);
+  CHECK(defaults.intra_codec() == kKnownInNode);
 }
 
 TEST_CASE("Options.ANumberIsTakenWholeOrNotAtAll") {
