@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Dict, List
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "tests/kernels/sass"))
 
+from bounds import BOUNDS  # noqa: E402
 from sass.cubin import ROOT, ToolError  # noqa: E402
 from sass_counts import ARCHITECTURES, count_rows  # noqa: E402
 
 PAGE = ROOT / "docs/performance.md"
+NONE = "–"  # an architecture that was not counted
 GPUS = (("A100", 80), ("H100", 90), ("H200", 90), ("B200", 100))
 
 
@@ -33,7 +36,7 @@ def counts_of_files(paths: List[Path]) -> Dict[int, Dict[str, dict]]:
     found = {}
     for path in paths:
         for name, costs in json.loads(path.read_text(encoding="utf-8")).items():
-            found[int(name[len("sm_") :])] = {cost["row"]: cost for cost in costs}
+            found.setdefault(int(name[len("sm_") :]), {}).update({cost["row"]: cost for cost in costs})
     return found
 
 
@@ -45,7 +48,7 @@ def table(heads: List[str], rows: List[List[str]]) -> str:
 def kernel_table(counted: Dict[str, dict], sass: Dict[int, Dict[str, dict]]) -> str:
     rows = []
     for name, row in counted.items():
-        cells = [f"{sass[architecture][name]['per_element']:.1f}" for architecture in ARCHITECTURES]
+        cells = [f"{sass[each][name]['per_element']:.1f}" if each in sass else NONE for each in ARCHITECTURES]
         rows.append(
             [name, *cells, f"{sass[90][name]['entry_per_element']:.1f}"]
             + [str(sass[90][name]["registers"]), f"{row['ptx_per_element']:.1f}"]
@@ -70,9 +73,20 @@ def margin_table(counted: Dict[str, dict], sass: Dict[int, Dict[str, dict]]) -> 
         cells = []
         for gpu, architecture in GPUS:
             budget = row[f"budget_{gpu}"]
-            cells.append(f"{budget:.1f} ({budget / sass[architecture][name]['per_element']:.1f}x)")
+            fits = f"{budget / sass[architecture][name]['per_element']:.1f}x" if architecture in sass else NONE
+            cells.append(f"{budget:.1f} ({fits})")
         rows.append([name, f"{row['least_bytes_per_element']:.2f}", *cells])
     return table(["kernel", "bytes", *(gpu for gpu, _ in GPUS)], rows)
+
+
+def goal_table(sass: Dict[int, Dict[str, dict]]) -> str:
+    rows = []
+    for bound in BOUNDS:
+        reached = sass[90][bound.row]["per_element"]
+        if bound.goal is not None:
+            missed = "reached" if reached <= bound.goal else f"missed, {reached / bound.goal:.1f} times"
+            rows.append([bound.row, f"{bound.goal:g}", f"{reached:.1f}", missed])
+    return table(["kernel, sm_90", "goal", "counted", ""], rows)
 
 
 def replace_between(text: str, mark: str, content: str) -> str:
@@ -87,12 +101,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", type=Path, help="the emulated machine's program, build/dev/sandbox/bin/kernels")
     parser.add_argument("--counts", type=Path, action="append", default=[], metavar="FILE", help="what sass_counts.py --json "
-                        "said of an architecture, instead of counting it now")
+                        "said of architectures, 9.0 among them, instead of counting now")
     arguments = parser.parse_args()
     try:
         counted = emulated_rows(arguments.program)
         sass = counts_of_files(arguments.counts)
-        for architecture in set(ARCHITECTURES) - set(sass):
+        for architecture in () if sass else ARCHITECTURES:
             with tempfile.TemporaryDirectory(prefix="sass-") as folder:
                 costs = count_rows(arguments.program, architecture, [], Path(folder), sys.stderr.isatty())
             sass[architecture] = {cost.row: vars(cost) for cost in costs}
@@ -100,6 +114,7 @@ def main() -> int:
         for mark, content in (
             ("kernels", kernel_table(counted, sass)),
             ("pipes", pipe_table(sass)),
+            ("goals", goal_table(sass)),
             ("margins", margin_table(counted, sass)),
         ):
             text = replace_between(text, mark, content)

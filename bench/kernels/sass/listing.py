@@ -12,6 +12,7 @@ _DATA = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*\.(byte|short|word|dword)\s+(0x[
 _SIZES = {"byte": 1, "short": 2, "word": 4, "dword": 8}
 _LABEL = re.compile(r"^(\.L_x_\d+|\S+):\s*$")
 _INSTRUCTION = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
+_COMMENT = re.compile(r"\s*\(\*.*?\*\)")  # such as (*"SpillRefill"*)
 _ATTRIBUTE = re.compile(r"nvinfo : EIATTR_(REGCOUNT|FRAME_SIZE)")
 _WORD_INDEX = re.compile(r"\.word\s+index@\((\S+?)\)")
 _WORD = re.compile(r"\.word\s+(0x[0-9a-f]+)")
@@ -106,6 +107,7 @@ def parse(text: str) -> Dict[str, Kernel]:
         instruction = _INSTRUCTION.match(line)
         if instruction:
             address, guard, name, operands = instruction.groups()
+            operands = _COMMENT.sub("", operands)
             kernel.instructions.append(Instruction(int(address, 16), guard or "", name, split_operands(operands)))
             continue
         label = _LABEL.match(line)

@@ -93,6 +93,29 @@ def store_shared(instruction: Instruction) -> Step:
     return step
 
 
+def load_local(instruction: Instruction) -> Step:
+    size = access_bytes(instruction)
+    put, at = _spread(instruction.operands[0], size, ".S8" in instruction.name), address(instruction.operands[1])
+
+    def step(w, t):
+        begin, local = at(w, t), w.local[t]
+        put(w, t, sum(local.get(begin + i, 0) << (8 * i) for i in range(size)))
+
+    return step
+
+
+def store_local(instruction: Instruction) -> Step:
+    size = access_bytes(instruction)
+    at, get = address(instruction.operands[0]), _gather(instruction.operands[1], size)
+
+    def step(w, t):
+        begin, value = at(w, t), get(w, t)
+        for i in range(size):
+            w.local[t][begin + i] = value >> (8 * i) & 0xFF
+
+    return step
+
+
 def load_constant(instruction: Instruction) -> Step:
     size = access_bytes(instruction)
     put = _spread(instruction.operands[0], size, ".S8" in instruction.name or ".S16" in instruction.name)
@@ -224,6 +247,8 @@ _MOVEMENT: Dict[str, Callable[[Instruction], Step]] = {
     "ST": store_global,
     "LDS": load_shared,
     "STS": store_shared,
+    "LDL": load_local,
+    "STL": store_local,
     "LDC": load_constant,
     "LDCU": load_constant,
     "ULDC": load_constant,

@@ -41,6 +41,7 @@ class Warp:
         self.code = code
         self.registers = [[0] * 257 for _ in range(LANES)]
         self.predicates = [[False] * 7 + [True] for _ in range(LANES)]
+        self.local: List[Dict[int, int]] = [{} for _ in range(LANES)]
         self.uniform_registers = [0] * 257
         self.uniform_predicates = [False] * 7 + [True]
         self.places: List[Optional[int]] = [0] * LANES
