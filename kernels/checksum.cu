@@ -133,6 +133,7 @@ __device__ void report(const VerifyChecksumsArgs& args, std::uint32_t exchange, 
   show_host(args.failure->call, call_of(args));
   show_host(args.failure->class_number, args.class_number);
   publish_to_host(args.failure->found, 1u);
+  publish_to_host(*args.error, 1u);
 }
 
 __device__ __forceinline__ MessageHeader* headers_of(const VerifyChecksumsArgs& args, std::uint32_t place) {

@@ -98,6 +98,7 @@ struct VerifyChecksumsArgs {
   const std::uint64_t* call_counter = nullptr;
   std::uint32_t class_number = 0;
   ChecksumFailure* failure = nullptr;
+  std::uint32_t* error = nullptr;         // the host reads it; set to 1 behind a failure
   ChecksumCounts* counts = nullptr;       // device
   ChecksumCounts* host_counts = nullptr;  // pinned: their mirror
 };

@@ -35,6 +35,7 @@ void report(const VerifyChecksumsArgs& args, std::uint32_t exchange, std::uint32
                    .call = args.call + (args.call_counter ? *args.call_counter : 0),
                    .class_number = args.class_number,
                    .padding = 0};
+  *args.error = 1;
 }
 
 }  // namespace

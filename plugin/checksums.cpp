@@ -43,6 +43,7 @@ void Checksums::verify(const CommState& comm, const Arrived& arrived, const Chec
                           .call_counter = call.counter,
                           .class_number = call.class_number,
                           .failure = comm.checksum_failure(),
+                          .error = comm.error_flag(),
                           .counts = &(head.counts.*function),
                           .host_counts = &(comm.checksum_counts()->*function)},
                          stream));

@@ -46,7 +46,7 @@ class Checksums {
 
   /// For each call that is made.
   [[nodiscard]] std::uint64_t next_use() { return ++uses_; }
-  /// Enqueue, where checksums are on. `comm`: whose they are.
+  /// Enqueue; where checksums are on. `comm`: whose they are.
   void seal(const ChecksummedParts& parts, cudaStream_t stream) const;
   void verify(const CommState& comm, const Arrived& arrived, const ChecksumCall& call,
               cudaStream_t stream) const;

@@ -63,10 +63,9 @@ void CommState::check_usable() const {
         "an earlier call on this communicator failed on this rank (the log names it): abort the communicator "
         "on all ranks and create it anew, as after an error of NCCL");
   }
-  if (host_words && __atomic_load_n(&checksum_failure()->found, __ATOMIC_ACQUIRE) != 0) {
-    throw Error(ncclRemoteError, describe(*checksum_failure(), topology));
-  }
   if (host_words && __atomic_load_n(error_flag(), __ATOMIC_ACQUIRE) != 0) {
+    if (__atomic_load_n(&checksum_failure()->found, __ATOMIC_ACQUIRE) != 0)
+      throw Error(ncclRemoteError, describe(*checksum_failure(), topology));
     throw Error(
         ncclRemoteError,
         "a message arrived whose header cannot be; the output of that call is NaN. Some rank runs another "

@@ -122,7 +122,12 @@ ChecksummedParts ReduceScatterCall::received(bool first, const Step& step) const
   return parts;
 }
 
+void ReduceScatterCall::seal(bool first, const Step& step) const {
+  if (comm_->checksums.on()) comm_->checksums.seal(sent(first, step), step.stream);
+}
+
 void ReduceScatterCall::verify(bool first, const Step& step) const {
+  if (!comm_->checksums.on()) return;
   comm_->checksums.verify(*comm_,
                           {.exchange = first ? Exchange::gradient_first : Exchange::gradient_second,
                            .parts = received(first, step),
@@ -144,7 +149,7 @@ void ReduceScatterCall::launch_quantize(std::span<const Part> together) {
     const ReduceScatterCall& call = gradient(together[i]);
     const Step& step = together[i].step;
     const QuantizeArgs& args = calls[i];
-    call.comm_->checksums.seal(call.sent(true, step), step.stream);
+    call.seal(true, step);
     if (call.sampled_)
       check(sample_quantize(args, call.sample_target(SampleKind::gradient_first, step), step.stream));
     if (!call.scales_) continue;
@@ -186,7 +191,7 @@ void ReduceScatterCall::launch_reduce_requantize(std::span<const Part> together)
   for (std::size_t i = 0; i < together.size(); ++i) {
     const ReduceScatterCall& call = gradient(together[i]);
     const Step& step = together[i].step;
-    call.comm_->checksums.seal(call.sent(false, step), step.stream);
+    call.seal(false, step);
     if (call.sampled_)
       check(sample_requantize(calls[i], call.sample_target(SampleKind::gradient_second, step), step.stream));
   }

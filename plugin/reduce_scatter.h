@@ -73,6 +73,8 @@ class ReduceScatterCall final : public PhasedCall {
   [[nodiscard]] std::size_t message_size(bool first, std::size_t chunk) const;
   [[nodiscard]] ChecksummedParts sent(bool first, const Step& step) const;
   [[nodiscard]] ChecksummedParts received(bool first, const Step& step) const;
+  /// Behind the kernel that codes.
+  void seal(bool first, const Step& step) const;
   /// Before the data is read.
   void verify(bool first, const Step& step) const;
   static void launch_quantize(std::span<const Part> together);

@@ -120,6 +120,7 @@ void DifferenceCall::only_answer_probe(const Step& step) {
 
 /// Before the data is read.
 void DifferenceCall::verify(Exchange exchange, const Step& step) {
+  if (!plan_.comm->checksums.on()) return;
   const WeightLayout layout = layout_of(step.chunk);
   const WeightTables& tables = *plan_.tables;
   std::byte* const workspace = step.workspace.data();
@@ -157,7 +158,7 @@ void DifferenceCall::launch_add(const Step& step) {
                         .error = comm.error_flag(),
                         .nonfinite = &comm.counters()->weights},
                        step.stream));
-  if (!has_second_exchange()) return;
+  if (!has_second_exchange() || !comm.checksums.on()) return;
   comm.checksums.seal(
       checksummed_messages(workspace + layout.staged, layout.staged_stride, layout.staged_stride, 1),
       step.stream);

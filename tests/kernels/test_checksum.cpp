@@ -48,13 +48,15 @@ struct Verification {
         sums(zeros(count * sizeof(ChecksumSum))),
         state(zeros(sizeof(ChecksumState))),
         failure(zeros(sizeof(ChecksumFailure))),
-        counts(zeros(2 * sizeof(ChecksumCounts))) {}
+        counts(zeros(2 * sizeof(ChecksumCounts))),
+        error(zeros(sizeof(std::uint32_t))) {}
 
   VerifyChecksumsArgs on_device(VerifyChecksumsArgs args) const {
     args.parts.data = args.parts.headers = messages.data();
     args.sums = sums.as<ChecksumSum>();
     args.state = state.as<ChecksumState>();
     args.failure = failure.as<ChecksumFailure>();
+    args.error = error.as<std::uint32_t>();
     args.counts = counts.as<ChecksumCounts>();
     args.host_counts = args.counts + 1;
     return args;
@@ -63,6 +65,7 @@ struct Verification {
     args.parts.data = args.parts.headers = expected.data();
     args.state = &expected_state;
     args.failure = &expected_failure;
+    args.error = &expected_error;
     args.counts = expected_counts;
     args.host_counts = expected_counts + 1;
     return args;
@@ -83,13 +86,15 @@ struct Verification {
     REQUIRE((state.download() == bytes_of(expected_state)));
     REQUIRE((failure.download() == bytes_of(expected_failure)));
     REQUIRE((counts.download() == bytes_of(expected_counts)));
+    REQUIRE((error.download() == bytes_of(expected_error)));
   }
 
   DeviceBytes messages;
   Bytes expected;
-  DeviceBytes sums, state, failure, counts;
+  DeviceBytes sums, state, failure, counts, error;
   ChecksumState expected_state{};
   ChecksumFailure expected_failure{};
+  std::uint32_t expected_error = 0;
   ChecksumCounts expected_counts[2]{};
 };
 

@@ -192,6 +192,7 @@ TEST_CASE("Counters.ChecksumsReadAMessageOnce") {
                                     .sums = sums.as<ChecksumSum>(),
                                     .state = state.as<ChecksumState>(),
                                     .failure = failure.as<ChecksumFailure>(),
+                                    .error = &failure.as<ChecksumFailure>()->padding,
                                     .counts = counts.as<ChecksumCounts>(),
                                     .host_counts = counts.as<ChecksumCounts>() + 1},
                                    nullptr));

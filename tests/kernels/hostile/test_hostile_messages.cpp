@@ -313,6 +313,7 @@ void Hostile::checksums(Figures& figures) {
                                     .exchange = 1,
                                     .passed_on = 2,
                                     .failure = failure.as<ChecksumFailure>(),
+                                    .error = &failure.as<ChecksumFailure>()->padding,
                                     .counts = counts.as<ChecksumCounts>(),
                                     .host_counts = counts.as<ChecksumCounts>() + 1},
                                    nullptr));
