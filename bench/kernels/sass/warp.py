@@ -64,6 +64,8 @@ class Warp:
             return lane
         if name in ("SR_CgaCtaId", "SRZ"):
             return 0
+        if name == "SR_SWINHI":
+            return 0x7F00  # upper half of shared memory's generic addresses, which are only compared with null
         raise Unsupported(f"the special register {name}")
 
     def run(self) -> None:

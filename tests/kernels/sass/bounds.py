@@ -15,10 +15,11 @@ class Bound(NamedTuple):
 
 
 BOUNDS = (
-    Bound("quantize bf16 -> int4-sr g128 fp32", 27, 15),
-    Bound("quantize bf16 -> int8-sr g128 fp32", 28, 15),
-    Bound("quantize bf16 -> dither4 g64 bf16", 24.5, 15),
-    Bound("quantize bf16 -> dither8 g64 bf16", 24.5, 15),
+    Bound("quantize bf16 -> int4-sr g128 fp32", 15.2, 15),
+    Bound("quantize bf16 -> int8-sr g128 fp32", 15.6, 15),
+    Bound("quantize bf16 -> dither4 g64 bf16", 14.1, 15),
+    Bound("quantize bf16 -> int8-sr g64 bf16", 14.2, 15),
+    Bound("quantize bf16 -> dither8 g64 bf16", 15.6, 15),
     Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=2", 39, 15),
     Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=4", 53.5, 20),
     Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=8", 81.5, 30),
