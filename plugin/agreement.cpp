@@ -198,22 +198,19 @@ void say_engaged(const CommState& comm) {
 }  // namespace
 
 PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
-  using Bits = HandshakeRecord::Bits;
   const RelaxedCapture relaxed;
   const Config& options = config();
-  const bool selected = selected_by_identity(
-      options.comms,
-      {.name = comm.origin.name, .ranks = comm.ranks, .job_size = job_size(), .part = comm.origin.part});
-  std::uint32_t bits = (options.enable ? Bits::enabled : 0u) | (selected ? Bits::selected : 0u) |
-                       (comm.blocking ? Bits::blocking : 0u) |
-                       (pads_gradients() ? Bits::pads_gradients : 0u) |
-                       (options.on_mismatch == OnMismatch::abort ? Bits::abort_on_mismatch : 0u);
   comm.handshake_started.store(true);
-  const std::uint32_t hint = comm.hint.load();
-  bits |= hint;
-  const bool wanted =
-      options.enable && (selected || (hint & (Bits::hint_gradients | Bits::hint_weights))) && comm.blocking;
-  if (!wanted || allocate_memory(comm)) bits |= Bits::workspace_ready;
+  const OwnAnswer own{
+      .enabled = options.enable,
+      .selected = selected_by_identity(
+          options.comms,
+          {.name = comm.origin.name, .ranks = comm.ranks, .job_size = job_size(), .part = comm.origin.part}),
+      .blocking = comm.blocking,
+      .pads_gradients = pads_gradients(),
+      .abort_on_mismatch = options.on_mismatch == OnMismatch::abort,
+      .hint = comm.hint.load()};
+  const std::uint32_t bits = answer_bits(own, wants_workspace(own) && allocate_memory(comm));
 
   comm.handshake = std::make_unique<Handshake>();
   Handshake& handshake = *comm.handshake;
@@ -258,7 +255,7 @@ void read_handshake(CommState& comm) {
   const Verdict verdict = judge(records, comm.topology, config());
   if (verdict.checks) {
     comm.vote = std::move(handshake->vote);
-    comm.vote->begin_after(comm.calls_before_group);
+    comm.vote->begin_after(comm.clock.before_group());
   }
   comm.stats.agreed(verdict.agreement, comm.topology.node_count, verdict.reason);
   if (verdict.agreement == Agreement::on) {

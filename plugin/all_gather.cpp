@@ -9,11 +9,13 @@
 #include "plugin/all_gather.h"
 
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "plugin/call_words.h"
 #include "plugin/comm_state.h"
 #include "plugin/gather_class.h"
+#include "plugin/gather_step.h"
 #include "plugin/log.h"
 #include "plugin/probe_call.h"
 #include "plugin/weight_difference.h"
@@ -62,7 +64,7 @@ struct WeightState::Impl {
 
   [[nodiscard]] GatherClass* find(std::size_t count, ElementType type);
   [[nodiscard]] bool takes_class(std::size_t count, ElementType type) const;
-  [[nodiscard]] GatherKind without_ledger(std::size_t count, ElementType type) const;
+  [[nodiscard]] bool goes_direct(std::size_t count, ElementType type) const;
   void begin_group(std::uint64_t epoch);
   [[nodiscard]] std::uint64_t other_ledger_bytes(const GatherClass& gathers) const;
   [[nodiscard]] DifferencePlan plan_direct(GatherClass* gathers, const AllGatherArgs& args);
@@ -103,12 +105,12 @@ bool WeightState::Impl::takes_class(std::size_t count, ElementType type) const {
   return fits;
 }
 
-GatherKind WeightState::Impl::without_ledger(std::size_t count, ElementType type) const {
-  if (direct_tables.path == WeightPath::none || type == ElementType::float32) return GatherKind::native;
+bool WeightState::Impl::goes_direct(std::size_t count, ElementType type) const {
+  if (direct_tables.path == WeightPath::none || type == ElementType::float32) return false;
   const bool fits = weight_chunk_length(count, type, direct_tables.path, config().direct_codec(),
                                         comm.topology, config().workspace) != 0;
   if (!fits) warn_workspace_too_small(count);
-  return fits ? GatherKind::difference : GatherKind::native;
+  return fits;
 }
 
 /// The last group's calls have run.
@@ -204,19 +206,10 @@ WeightState::~WeightState() = default;
 GatherKind WeightState::decide(const AllGatherArgs& call, std::uint64_t epoch) {
   const ElementType type = element_type(call.type).value();
   GatherClass* const gathers = impl_->find(call.count, type);
-  if (!gathers) {
-    return impl_->takes_class(call.count, type) ? GatherKind::native_and_record
-                                                : impl_->without_ledger(call.count, type);
-  }
-  switch (gathers->kind_in(epoch)) {
-    case WeightKind::recorded:
-      return GatherKind::native_and_record;
-    case WeightKind::difference:
-      return GatherKind::difference;
-    case WeightKind::native:
-      break;
-  }
-  return impl_->without_ledger(call.count, type);
+  return gather_kind(
+      gathers ? std::optional(gathers->kind_in(epoch)) : std::nullopt,
+      [&] { return impl_->takes_class(call.count, type); },
+      [&] { return impl_->goes_direct(call.count, type); });
 }
 
 ClassStanding WeightState::standing(const AllGatherArgs& call) const {
@@ -228,26 +221,25 @@ PhasedCall* WeightState::enroll(const AllGatherArgs& call, GatherKind kind, std:
   impl_->begin_group(epoch);
   const ElementType type = element_type(call.type).value();
   GatherClass* gathers = impl_->find(call.count, type);
-  switch (kind) {
-    case GatherKind::native:
-      return gathers ? impl_->enroll_native(*gathers, call) : nullptr;
-
-    case GatherKind::native_and_record:
-      if (!gathers) {
-        if (!impl_->takes_class(call.count, type)) return nullptr;  // this group made too many classes
-        gathers = &impl_->classes.emplace_back(impl_->comm, static_cast<std::uint32_t>(impl_->classes.size()),
-                                               call.count, type, impl_->ledger_tables, impl_->words, epoch);
-      }
-      return impl_->enroll_record(*gathers, call);
-
-    case GatherKind::difference:
+  switch (gather_step(kind, gathers ? std::optional(gathers->stage()) : std::nullopt,
+                      [&] { return impl_->takes_class(call.count, type); })) {
+    case GatherStep::nothing:
       break;
+    case GatherStep::native:
+      return impl_->enroll_native(*gathers, call);
+    case GatherStep::first_record:
+      gathers = &impl_->classes.emplace_back(impl_->comm, static_cast<std::uint32_t>(impl_->classes.size()),
+                                             call.count, type, impl_->ledger_tables, impl_->words, epoch);
+      return impl_->enroll_record(*gathers, call);
+    case GatherStep::record:
+      return impl_->enroll_record(*gathers, call);
+    case GatherStep::difference:
+      return impl_->enroll_difference(gathers->plan_difference(call),
+                                      config().weight_vote ? &gathers->ledger() : nullptr, epoch);
+    case GatherStep::direct:
+      return impl_->enroll_difference(impl_->plan_direct(gathers, call), nullptr, epoch);
   }
-  if (!gathers || gathers->stage() != WeightStage::difference) {
-    return impl_->enroll_difference(impl_->plan_direct(gathers, call), nullptr, epoch);
-  }
-  return impl_->enroll_difference(gathers->plan_difference(call),
-                                  config().weight_vote ? &gathers->ledger() : nullptr, epoch);
+  return nullptr;
 }
 
 }  // namespace sdp4bit

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "plugin/gather_step.h"
 #include "plugin/phased_call.h"
 
 namespace sdp4bit {
@@ -21,12 +22,6 @@ struct AllGatherArgs {
   std::size_t count = 0;  // elements of the shard
   ncclDataType_t type = ncclBfloat16;
   cudaStream_t stream = nullptr;
-};
-
-enum class GatherKind : std::uint8_t {
-  native,             // passed on, nothing else
-  native_and_record,  // passed on, and a record follows behind the group
-  difference,         // ours
 };
 
 /// Where a class stands: the same on every rank.

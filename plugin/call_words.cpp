@@ -1,6 +1,7 @@
 // Words of calls; see call_words.h.
 #include "plugin/call_words.h"
 
+#include "plugin/agreed_words.h"
 #include "plugin/error.h"
 
 namespace sdp4bit {
@@ -59,16 +60,7 @@ bool CallQueue::arrived(std::uint64_t call) const {
 }
 
 AgreedWords CallQueue::read(std::uint64_t call) const {
-  const CallWords& words = *entry(call).words;
-  return {.all_seen = (words.all_flags & kSeen) != 0,
-          .all_small = (words.all_flags & kSmall) != 0,
-          .all_ready = (words.all_flags & kReady) != 0,
-          .any_refused = (words.any_flags & kRefused) != 0,
-          .any_jump = (words.any_flags & kJump) != 0,
-          .all_replica = (words.all_flags & kOwnReplica) != 0,
-          .any_master = (words.any_flags & kOwnMaster) != 0,
-          .all_reset = (words.all_flags & kReset) != 0,
-          .max_slots = words.max_slots};
+  return agreed_words(*entry(call).words);
 }
 
 void CallQueue::reuse_skipped() {

@@ -77,7 +77,7 @@ void CommState::check_usable() const {
 bool CommState::settled() const {
   if (vote) return false;
   if (agreement != Agreement::on) return agreement == Agreement::off || ranks <= 1;
-  return connected && calls_launched >= config().start_call;
+  return connected && clock.launched() >= config().start_call;
 }
 
 const PreMulSum* CommState::find_operator(ncclRedOp_t op) const {

@@ -19,6 +19,7 @@
 #include "kernels/launch.h"
 #include "kernels/launch_checksum.h"
 #include "plugin/checksums.h"
+#include "plugin/comm_clock.h"
 #include "plugin/cuda_raii.h"
 #include "plugin/gradient_health.h"
 #include "plugin/native_traffic.h"
@@ -141,10 +142,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::unique_ptr<WeightState> weights;  // created when the agreement is on
 
   // Counting. Numbers are given when calls are launched.
-  std::uint64_t calls_launched = 0;  // neither zero-count nor captured nor refused ones
+  CommClock clock;
   bool gradients_before = false;     // an eager ReduceScatter was compressed
-  std::uint64_t group_epoch = 0;     // the outermost group that the next two belong to
-  std::uint64_t calls_before_group = 0;
   std::uint32_t draws_in_group = 0;  // noise draws taken by calls of this group
 
   /// Requests of the program that all classes of weights learn anew; see WeightState.

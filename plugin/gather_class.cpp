@@ -60,39 +60,35 @@ GatherClass::GatherClass(CommState& comm, std::uint32_t number, std::size_t coun
               .group_size = config().weight_group,
               .probes = config().own_shard == OwnShard::automatic}),
       title_("AllGather of " + std::to_string(count) + " " + type_name(type) + " per rank"),
-      machine_(config().weight_refresh, own_slices_of(config().own_shard)),
+      life_(WeightClass(config().weight_refresh, own_slices_of(config().own_shard)), config().weight_vote,
+            epoch, comm.resets_asked.load()),
       ledger_(shape_),
       queue_(pool),
-      epoch_(epoch),
-      resets_done_(comm.resets_asked.load()),
       stats_(comm.stats.add_class(count, type)) {
-  stats_.own_shard.store(own_shard_name(machine_.own_slices()), std::memory_order_relaxed);
+  stats_.own_shard.store(own_shard_name(life_.own_slices()), std::memory_order_relaxed);
 }
 
 WeightKind GatherClass::kind_in(std::uint64_t epoch) {
-  if (epoch_ == epoch) return kind_;
+  if (!life_.begins(epoch)) return life_.kind();
   read_.clear();
-  const std::uint64_t end = machine_.words_end(calls_);
-  for (std::uint64_t call = machine_.words_begin(); call < end; ++call) {
+  const std::uint64_t end = life_.words_end();
+  for (std::uint64_t call = life_.words_begin(); call < end; ++call) {
     if (!queue_.arrived(call)) wait_for(call);
     read_.push_back(queue_.read(call));
-    if (config().weight_vote) read_.back().any_jump = false;  // it went native at once
   }
   // Words of messages that did not arrive whole decide nothing: this rank would decide alone.
   if (!read_.empty()) comm_.check_usable();
-  const OwnSlices own_before = machine_.own_slices();
-  const WeightDecision decision = machine_.decide(calls_, read_);
-  if (machine_.own_slices() != own_before) {
-    stats_.own_shard.store(own_shard_name(machine_.own_slices()), std::memory_order_relaxed);
-    say(machine_.own_slices() == OwnSlices::exact
+  const OwnSlices own_before = life_.own_slices();
+  const WeightDecision decision = life_.decide(epoch, read_, comm_.resets_asked.load());
+  if (life_.own_slices() != own_before) {
+    stats_.own_shard.store(own_shard_name(life_.own_slices()), std::memory_order_relaxed);
+    say(life_.own_slices() == OwnSlices::exact
             ? "own shards are the optimizer's master copies and stay exact"
             : "own shards are written from masters elsewhere: owners store what the others hold");
   }
-  queue_.skip_to(machine_.words_begin());
+  queue_.skip_to(life_.words_begin());
   follow(decision.event);
-  kind_ = decision.kind;
-  epoch_ = epoch;
-  return kind_;
+  return life_.kind();
 }
 
 /// The call is a round or several calls old. Its device may have failed since: then its words never come.
@@ -111,16 +107,30 @@ void GatherClass::wait_for(std::uint64_t call) {
 }
 
 void GatherClass::say(const char* what) const {
-  log_info("%s, call %llu: %s", title_.c_str(), static_cast<unsigned long long>(calls_), what);
+  log_info("%s, call %llu: %s", title_.c_str(), static_cast<unsigned long long>(life_.calls()), what);
 }
 
 void GatherClass::follow(WeightEvent event) {
   note_event(event);
+  tell(event);
+  switch (ledger_step(event)) {
+    case LedgerStep::none:
+    case LedgerStep::allocate:  // by the next record
+      return;
+    case LedgerStep::restart:
+      return ledger_.restart();
+    case LedgerStep::release:
+      ledger_.release();
+      note_memory();
+      return;
+  }
+}
+
+void GatherClass::tell(WeightEvent event) {
   switch (event) {
     case WeightEvent::none:
       return;
     case WeightEvent::exam_passed:
-      wants_ledger_ = true;
       return say("its buffers come again with small differences; all ranks allocate the ledger");
     case WeightEvent::ledger_agreed:
       return say("all ranks hold the ledger; differences from now on");
@@ -136,39 +146,31 @@ void GatherClass::follow(WeightEvent event) {
     case WeightEvent::refresh_round:
       return say("one round native, to refresh");
     case WeightEvent::reset:
-      resets_done_ = comm_.resets_asked.load();
-      ledger_.restart();
       return say("the program asked for it on all ranks; learning again");
     case WeightEvent::learning_again:
-      ledger_.restart();
       return say("large differences are the rule; learning again");
     case WeightEvent::ledger_refused:
-      if (!ledger_.refused()) {
+      if (!ledger_.standing().refused()) {
         log_warn(
             "%s stays with NCCL: another rank cannot hold its ledger; that rank's log says how much memory "
             "was missing",
             title_.c_str());
       }
-      break;
+      return;
     case WeightEvent::never_repeats:
-      say("its buffers do not come again (FSDP, ZeRO-3); it stays with NCCL");
-      break;
+      return say("its buffers do not come again (FSDP, ZeRO-3); it stays with NCCL");
     case WeightEvent::never_small:
-      say("its buffers come again with other weights (a rotating pool); it stays with NCCL");
-      break;
+      return say("its buffers come again with other weights (a rotating pool); it stays with NCCL");
     case WeightEvent::too_many_jumps:
-      say("large differences came back three times; it stays with NCCL");
-      break;
+      return say("large differences came back three times; it stays with NCCL");
   }
-  ledger_.release();
-  note_memory();
 }
 
 void GatherClass::note_event(WeightEvent event) {
   if (event == WeightEvent::none) return;
-  stats_.stage.store(stage_name(machine_.stage()), std::memory_order_relaxed);
+  stats_.stage.store(stage_name(life_.stage()), std::memory_order_relaxed);
   stats_.last_event.store(event_name(event), std::memory_order_relaxed);
-  stats_.slots.store(machine_.slots(), std::memory_order_relaxed);
+  stats_.slots.store(life_.slots(), std::memory_order_relaxed);
   if (event == WeightEvent::jump_round) stats_.jumps.fetch_add(1, std::memory_order_relaxed);
   if (event == WeightEvent::refresh_round) stats_.refreshes.fetch_add(1, std::memory_order_relaxed);
   if (event == WeightEvent::reset) stats_.resets.fetch_add(1, std::memory_order_relaxed);
@@ -184,8 +186,8 @@ void GatherClass::note_memory() {
 void GatherClass::allocate_ledger(std::uint64_t other_bytes) {
   const RelaxedCapture relaxed;
   const std::uint64_t bound = ledger_bound();
-  const std::uint32_t slots = machine_.slots();
-  wants_ledger_ = false;
+  const std::uint32_t slots = life_.slots();
+  life_.ledger_was_asked_for();
   probes_.forget();  // every buffer came again while the class learned
   if (ledger_.allocate(slots, other_bytes < bound ? bound - other_bytes : 0)) return;
   log_warn(
@@ -196,10 +198,6 @@ void GatherClass::allocate_ledger(std::uint64_t other_bytes) {
       static_cast<double>(bound) / kMebibyte, static_cast<double>(other_bytes) / kMebibyte);
 }
 
-std::uint32_t GatherClass::reset_flag() const {
-  return comm_.resets_asked.load() != resets_done_ ? kReset : 0u;
-}
-
 WeightChunk GatherClass::shard() const {
   return {.type = shape_.type,
           .codec = config().weight_codec(),
@@ -208,8 +206,8 @@ WeightChunk GatherClass::shard() const {
           .count = shape_.count,
           .chunk = 0,
           .class_number = number_,
-          .class_call = calls_,
-          .slots = ledger_.ready() ? ledger_.slots() : 0};
+          .class_call = life_.calls(),
+          .slots = ledger_.standing().ready() ? ledger_.standing().slots() : 0};
 }
 
 bool GatherClass::is_in_place(const AllGatherArgs& args) const {
@@ -219,14 +217,14 @@ bool GatherClass::is_in_place(const AllGatherArgs& args) const {
 
 ProbeSchedule::Visit GatherClass::visit_probe(const AllGatherArgs& args, bool seen, bool may_start) {
   if (!ledger_.probe()) return {};
-  return probes_.visit(calls_, {.address = args.receive, .seen = seen, .in_place = is_in_place(args)},
-                       std::max(machine_.slots(), 1u), may_start);
+  return probes_.visit(life_.calls(), {.address = args.receive, .seen = seen, .in_place = is_in_place(args)},
+                       std::max(life_.slots(), 1u), may_start);
 }
 
 ProbeArgs GatherClass::plan_native(const AllGatherArgs& args) {
   if (!probes_.under_way()) return {};
   const ProbeSchedule::Visit visit = visit_probe(args, false, false);
-  ++calls_;
+  (void)life_.take_number();
   return {
       .type = shape_.type,
       .shard_count = shape_.count,
@@ -238,7 +236,8 @@ ProbeArgs GatherClass::plan_native(const AllGatherArgs& args) {
 
 RecordPlan GatherClass::plan_record(const AllGatherArgs& args) {
   const SlotTable::Found found = ledger_.find_slot(args.receive);
-  const bool compares = machine_.slots() == 0;
+  const std::uint32_t flags = life_.record_flags(ledger_.standing(), found.seen, comm_.resets_asked.load());
+  const bool compares = life_.compares();
   Ledger::Sample sample;
   if (compares) {
     const RelaxedCapture relaxed;
@@ -247,7 +246,7 @@ RecordPlan GatherClass::plan_record(const AllGatherArgs& args) {
   was_in_place_ = was_in_place_ || is_in_place(args);
   const ProbeSchedule::Visit visit = visit_probe(args, found.seen, false);
   const WeightChunk chunk = shard();
-  CallWords* const words = queue_.add(calls_++);
+  CallWords* const words = queue_.add(life_.take_number());
   stats_.calls.fetch_add(1, std::memory_order_relaxed);
   note_memory();
   return {.comm = &comm_,
@@ -257,8 +256,7 @@ RecordPlan GatherClass::plan_record(const AllGatherArgs& args) {
           .args = args,
           .slot = found.slot,
           .slot_count = ledger_.slot_count(),
-          .flags = (found.seen ? kSeen : 0u) | (ledger_.ready() ? kReady : 0u) |
-                   (ledger_.refused() ? kRefused : 0u) | reset_flag(),
+          .flags = flags,
           .compares = compares,
           .sample = sample,
           .visit = visit,
@@ -267,11 +265,11 @@ RecordPlan GatherClass::plan_record(const AllGatherArgs& args) {
 
 DifferencePlan GatherClass::plan_difference(const AllGatherArgs& args) {
   const auto [slot, known] = ledger_.find_slot(args.receive);
-  const OwnSlices own = machine_.own_slices();
+  const OwnSlices own = life_.own_slices();
   was_in_place_ = was_in_place_ || is_in_place(args);
   const ProbeSchedule::Visit visit = visit_probe(args, known, own == OwnSlices::unknown);
   const WeightChunk chunk = shard();
-  CallWords* const words = queue_.add(calls_++);
+  CallWords* const words = queue_.add(life_.take_number());
   comm_.stats->record_bytes.store(pool_.bytes(), std::memory_order_relaxed);
   stats_.calls.fetch_add(1, std::memory_order_relaxed);
   stats_.differences.fetch_add(1, std::memory_order_relaxed);
@@ -283,7 +281,7 @@ DifferencePlan GatherClass::plan_difference(const AllGatherArgs& args) {
           .own_entry = ledger_.own_entry(slot),
           .ledger = ledger_.entries(),
           .replica = own == OwnSlices::replica,
-          .own_flags = (was_in_place_ ? 0u : std::uint32_t{kOwnReplica}) | reset_flag(),
+          .own_flags = life_.difference_flags(was_in_place_, comm_.resets_asked.load()),
           .probe = ledger_.probe(),
           .visit = visit,
           .words = words};

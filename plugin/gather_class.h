@@ -1,8 +1,8 @@
 // One class of weight gathers on this rank: all of one count and type, their ledger, and what their calls are
 // told.
 //
-// WeightClass is the part that all ranks step through alike; here is what it means for this rank's memory,
-// log and counters.
+// WeightClass is the part that all ranks step through alike, GatherLife what this rank says of itself; here
+// is what they mean for its memory, log and counters.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 #include "plugin/all_gather.h"
 #include "plugin/call_words.h"
+#include "plugin/gather_life.h"
 #include "plugin/ledger.h"
 #include "plugin/probe_schedule.h"
 #include "plugin/stats.h"
-#include "plugin/weight_class.h"
 #include "plugin/weight_difference.h"
 #include "plugin/weight_record.h"
 #include "plugin/weight_tables.h"
@@ -33,9 +33,9 @@ class GatherClass {
     return shape_.count == count && shape_.type == type;
   }
   [[nodiscard]] ClassStanding standing() const {
-    return {number_ + 1, machine_.slots(), static_cast<std::uint32_t>(machine_.stage())};
+    return {number_ + 1, life_.slots(), static_cast<std::uint32_t>(life_.stage())};
   }
-  [[nodiscard]] WeightStage stage() const { return machine_.stage(); }
+  [[nodiscard]] WeightStage stage() const { return life_.stage(); }
   [[nodiscard]] const Ledger& ledger() const { return ledger_; }
 
   /// The kind of the class's calls in the outermost group `epoch`: its first question reads what earlier
@@ -43,7 +43,7 @@ class GatherClass {
   [[nodiscard]] WeightKind kind_in(std::uint64_t epoch);
 
   /// The number of slots was agreed, and memory for them was not asked for yet.
-  [[nodiscard]] bool wants_ledger() const { return wants_ledger_; }
+  [[nodiscard]] bool wants_ledger() const { return life_.wants_ledger(); }
   /// `other_bytes`: what the ledgers of other classes take.
   void allocate_ledger(std::uint64_t other_bytes);
 
@@ -56,11 +56,10 @@ class GatherClass {
  private:
   void wait_for(std::uint64_t call);
   void follow(WeightEvent event);
+  void tell(WeightEvent event);
   void say(const char* what) const;
   void note_event(WeightEvent event);
   void note_memory();
-  /// Said with every call until all ranks have said it.
-  [[nodiscard]] std::uint32_t reset_flag() const;
   /// The whole shard, as its next call.
   [[nodiscard]] WeightChunk shard() const;
   [[nodiscard]] bool is_in_place(const AllGatherArgs& args) const;
@@ -72,18 +71,13 @@ class GatherClass {
   const std::uint32_t number_;
   const LedgerShape shape_;
   const std::string title_;  // for the log
-  WeightClass machine_;
+  GatherLife life_;
   Ledger ledger_;
   CallQueue queue_;
   ProbeSchedule probes_;
   std::vector<AgreedWords> read_;  // scratch
-  std::uint64_t calls_ = 0;        // that have a number
-  std::uint64_t epoch_;            // the outermost group that `kind_` holds for
-  WeightKind kind_ = WeightKind::recorded;
-  bool was_in_place_ = false;  // some call was
-  bool wants_ledger_ = false;
+  bool was_in_place_ = false;      // some call was
   bool has_jumped_ = false;
-  std::uint64_t resets_done_;  // of the communicator's requests
   ClassStats& stats_;
 };
 

@@ -53,7 +53,7 @@ bool is_capturing(cudaStream_t stream, bool engaged) {
 CommFacts facts_of(const CommState& comm) {
   return {.ranks = comm.ranks,
           .agreement = comm.agreement,
-          .calls_before_group = comm.calls_before_group,
+          .calls_before_group = comm.clock.before_group(),
           .gradients_native = comm.gradients_native,
           .gradients_before = comm.gradients_before,
           .carried = comm.carried};
@@ -262,12 +262,10 @@ Reason Group::classify(CommState& comm, const CallFacts& facts) {
   if (depth_ == 0 || epoch_ == 0) epoch_ = next_epoch();
   const bool counts = facts.count > 0 && !facts.capturing && comm.ranks > 1;
   if (facts.capturing && facts.count > 0 && comm.ranks > 1) comm.check_usable();
-  if (counts && comm.group_epoch != epoch_) {
-    constexpr std::uint64_t kCallsBeforeReading = 3;
+  if (counts && comm.clock.is_new(epoch_)) {
     comm.check_usable();
-    comm.group_epoch = epoch_;
-    comm.calls_before_group = comm.calls_launched;
-    if (comm.handshake && comm.calls_before_group >= kCallsBeforeReading) {
+    comm.clock.enter(epoch_);
+    if (comm.handshake && comm.clock.reads_handshake()) {
       const DeviceGuard device(comm.device);
       try {
         read_handshake(comm);

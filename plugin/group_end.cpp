@@ -118,22 +118,26 @@ void Group::launch(bool in_progress) {
   for (Recorded& call : calls_) {
     CommState& comm = *call.comm;
     count(call);
-    const bool is_first = call.counts && comm.calls_launched++ == 0;
-    if (!is_first && comm.agreement != Agreement::on) continue;  // NCCL's, and no CUDA call of ours
+    const LaunchSteps steps = launch_steps({.first = call.counts && comm.clock.launches_first(),
+                                            .counts = call.counts,
+                                            .tracked = call.tracked,
+                                            .compressed = call.reason == Reason::compressed,
+                                            .agreement = comm.agreement,
+                                            .connected = comm.connected});
+    if (!steps.any()) continue;  // NCCL's, and no CUDA call of ours
 
     if (!relaxed) relaxed.emplace();
     device.to(comm.device);
     const cudaStream_t stream = call.stream();
-    if (is_first) {
+    if (steps.handshake) {
       if (in_progress) {
         comm.blocking = false;  // also of a communicator whose creation we did not see
         wait_ready(comm);
       }
       phased_.push_back(start_handshake(comm, stream));
     }
-    if (comm.agreement != Agreement::on) continue;
-    if (!comm.connected) phased_.push_back(start_connecting(comm, stream));
-    if (call.counts) {
+    if (steps.connecting) phased_.push_back(start_connecting(comm, stream));
+    if (steps.health_records) {
       if (PhasedCall* const records = comm.health.start_records(comm, stream, epoch_))
         phased_.push_back(records);
     }
@@ -141,11 +145,11 @@ void Group::launch(bool in_progress) {
         call.looked_after
             ? comm.health.number_call(call.reduce_scatter.count, call.reduce_scatter.type, epoch_)
             : nullptr;
-    if (call.tracked) {
+    if (steps.gather) {
       if (PhasedCall* const gather = comm.weights->enroll(call.all_gather, call.gather, epoch_)) {
         phased_.push_back(gather);
       }
-    } else if (call.reason == Reason::compressed) {
+    } else if (steps.gradient) {
       if (gradient_calls_used_ == gradient_calls_.size()) gradient_calls_.emplace_back();
       ReduceScatterCall& gradient = gradient_calls_[gradient_calls_used_++];
       gradient.set(call.comm, call.reduce_scatter, scales);

@@ -106,6 +106,19 @@ bool all_differ(std::span<const HandshakeRecord> records) {
 
 }  // namespace
 
+bool wants_workspace(const OwnAnswer& own) {
+  constexpr std::uint32_t kCarries = HandshakeRecord::hint_gradients | HandshakeRecord::hint_weights;
+  return own.enabled && (own.selected || (own.hint & kCarries) != 0) && own.blocking;
+}
+
+std::uint32_t answer_bits(const OwnAnswer& own, bool held) {
+  using Bits = HandshakeRecord::Bits;
+  return (own.enabled ? Bits::enabled : 0u) | (own.selected ? Bits::selected : 0u) |
+         (own.blocking ? Bits::blocking : 0u) | (own.pads_gradients ? Bits::pads_gradients : 0u) |
+         (own.abort_on_mismatch ? Bits::abort_on_mismatch : 0u) | own.hint |
+         (!wants_workspace(own) || held ? Bits::workspace_ready : 0u);
+}
+
 HandshakeRecord make_record(const Config& config, std::uint32_t bits, std::int64_t job_rank_of_comm) {
   HandshakeRecord record{};
   record.magic = kMagic;

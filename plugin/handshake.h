@@ -46,7 +46,21 @@ struct HandshakeRecord {
 };
 static_assert(sizeof(HandshakeRecord) == 2048);
 
-/// What the record of this rank says; `workspace_ready` as in Bits.
+/// What a rank knows about itself before it has heard the others.
+struct OwnAnswer {
+  bool enabled = true;
+  bool selected = true;
+  bool blocking = true;
+  bool pads_gradients = false;
+  bool abort_on_mismatch = false;
+  std::uint32_t hint = 0;  // HandshakeRecord::Bits of the program's hint
+};
+/// Whether the rank may say yes, and needs memory for it.
+[[nodiscard]] bool wants_workspace(const OwnAnswer& own);
+/// HandshakeRecord::Bits. `held`: the memory was had, where it is wanted.
+[[nodiscard]] std::uint32_t answer_bits(const OwnAnswer& own, bool held);
+
+/// What the record of this rank says; `bits`: answer_bits().
 [[nodiscard]] HandshakeRecord make_record(const Config& config, std::uint32_t bits,
                                           std::int64_t job_rank_of_comm);
 

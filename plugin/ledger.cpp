@@ -11,7 +11,6 @@ std::uint64_t Ledger::needed_bytes(std::uint32_t slots) const {
 }
 
 bool Ledger::allocate(std::uint32_t slots, std::uint64_t bytes_left) {
-  slots_ = slots;
   const std::uint64_t bytes = needed_bytes(slots);
   const std::uint64_t of_probe = shape_.probes ? sizeof(Probe) : 0;
   if (entries_.bytes() != bytes - of_probe) {
@@ -19,16 +18,15 @@ bool Ledger::allocate(std::uint32_t slots, std::uint64_t bytes_left) {
     if (bytes <= bytes_left) entries_ = DeviceBuffer::try_allocate(bytes - of_probe);
   }
   if (entries_ && shape_.probes && !probe_) probe_ = DeviceBuffer::try_allocate(sizeof(Probe));
-  refused_ = !entries_ || (shape_.probes && !probe_);
-  needs_zeroing_ = !refused_;
-  return !refused_;
+  needs_zeroing_ = entries_ && (!shape_.probes || probe_);
+  standing_.asked(slots, needs_zeroing_);
+  return needs_zeroing_;
 }
 
 void Ledger::restart() {
   table_.clear();
   for (Kept& sample : samples_) sample.known = false;
-  slots_ = 0;
-  refused_ = false;
+  standing_.restart();
 }
 
 void Ledger::release() {
@@ -38,7 +36,7 @@ void Ledger::release() {
 }
 
 std::byte* Ledger::own_entry(std::uint32_t slot) const {
-  const std::size_t number = std::size_t{shape_.own_place} * slots_ + slot;
+  const std::size_t number = std::size_t{shape_.own_place} * standing_.slots() + slot;
   return entries_.data() + number * entry_bytes(shape_.count, shape_.type);
 }
 
@@ -47,7 +45,7 @@ Probe* Ledger::probe() const {
 }
 
 SlotTable::Found Ledger::find_slot(const void* receive) {
-  return table_.find(receive, slots_ != 0 ? slots_ : SlotTable::kMost);
+  return table_.find(receive, standing_.slot_limit(SlotTable::kMost));
 }
 
 Ledger::Sample Ledger::take_sample(std::uint32_t slot, bool seen) {

@@ -11,6 +11,7 @@
 #include "kernels/launch_probe.h"
 #include "kernels/launch_weight.h"
 #include "plugin/cuda_raii.h"
+#include "plugin/ledger_standing.h"
 #include "plugin/slot_table.h"
 
 namespace sdp4bit {
@@ -38,12 +39,10 @@ class Ledger {
   /// Native for good.
   void release();
 
-  [[nodiscard]] bool ready() const { return slots_ != 0 && !refused_; }
-  [[nodiscard]] bool refused() const { return refused_; }
+  [[nodiscard]] const LedgerStanding& standing() const { return standing_; }
   [[nodiscard]] std::uint64_t bytes() const { return entries_.bytes() + probe_.bytes(); }
   [[nodiscard]] std::uint64_t samples_bytes() const;
   [[nodiscard]] std::uint64_t needed_bytes(std::uint32_t slots) const;
-  [[nodiscard]] std::uint32_t slots() const { return slots_; }
   [[nodiscard]] std::byte* entries() const { return entries_.data(); }
   [[nodiscard]] std::byte* own_entry(std::uint32_t slot) const;
   /// nullptr where there never was one: it outlives restart() and release(), for a step may be in some
@@ -79,8 +78,7 @@ class Ledger {
   std::uint64_t uses_ = 0;
   DeviceBuffer entries_;
   DeviceBuffer probe_;
-  std::uint32_t slots_ = 0;
-  bool refused_ = false;
+  LedgerStanding standing_;
   bool needs_zeroing_ = false;
 };
 

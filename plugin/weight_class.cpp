@@ -7,9 +7,9 @@
 namespace sdp4bit {
 namespace {
 
-constexpr std::uint64_t kThreeRounds = 0b111;
-constexpr int kJumpsOf64 = 16;
-constexpr std::uint32_t kFailuresAllowed = 2;
+constexpr std::uint64_t ones(int bits) {
+  return ~std::uint64_t{0} >> (64 - bits);
+}
 
 }  // namespace
 
@@ -104,9 +104,9 @@ WeightDecision WeightClass::take_exam(std::uint64_t exam, std::uint64_t call,
   } else if (all_seen && all_small) {
     slots_ = max_slots;
     return {WeightKind::recorded, WeightEvent::exam_passed};
-  } else if (exam >= kLargeExam && all_seen && !any_small) {
+  } else if (exam >= rules_.large_exam && all_seen && !any_small) {
     return give_up(WeightEvent::never_small);
-  } else if (exam >= kLastExam) {
+  } else if (exam >= rules_.last_exam) {
     return give_up(WeightEvent::never_repeats);
   }
   return {WeightKind::recorded, WeightEvent::none};
@@ -133,8 +133,8 @@ WeightDecision WeightClass::next_difference(std::uint64_t call, std::span<const 
     for (; round_ < round; ++round_) close_round(false);
     if (!word.any_jump) continue;
     close_round(true);
-    const bool always = (history_ & kThreeRounds) == kThreeRounds;
-    const bool often = std::popcount(history_) > kJumpsOf64;
+    const bool always = std::countr_one(history_) >= rules_.jumps_in_a_row;
+    const bool often = std::popcount(history_) > rules_.jumps_in_window;
     return always || often ? learn_again(call) : start_native_round(call, WeightEvent::jump_round);
   }
   if (replica_from_ != 0 && call >= replica_from_ && own_ == OwnSlices::unknown) own_ = OwnSlices::replica;
@@ -153,7 +153,7 @@ void WeightClass::judge_own_slices(std::uint64_t call, const AgreedWords& word) 
 }
 
 void WeightClass::close_round(bool jumped) {
-  history_ = history_ << 1 | (jumped ? 1u : 0u);
+  history_ = (history_ << 1 | (jumped ? 1u : 0u)) & ones(rules_.window);
 }
 
 WeightDecision WeightClass::start_native_round(std::uint64_t call, WeightEvent event) {
@@ -166,7 +166,7 @@ WeightDecision WeightClass::start_native_round(std::uint64_t call, WeightEvent e
 WeightDecision WeightClass::learn_again(std::uint64_t call) {
   failures_ = slots_ == failed_slots_ ? failures_ + 1 : 1;
   failed_slots_ = slots_;
-  if (failures_ > kFailuresAllowed) return give_up(WeightEvent::too_many_jumps);
+  if (failures_ > rules_.failures_allowed) return give_up(WeightEvent::too_many_jumps);
   return start_learning(call, WeightEvent::learning_again);
 }
 
@@ -175,7 +175,7 @@ WeightDecision WeightClass::start_learning(std::uint64_t call, WeightEvent event
   stage_ = WeightStage::learning;
   slots_ = 0;
   words_taken_ = learning_start_ = call;
-  next_exam_ = kFirstExam;
+  next_exam_ = rules_.first_exam;
   return {WeightKind::recorded, event};
 }
 
@@ -183,6 +183,29 @@ WeightDecision WeightClass::give_up(WeightEvent event) {
   stage_ = WeightStage::native;
   slots_ = 0;
   return {WeightKind::native, event};
+}
+
+WeightClass::Outlook WeightClass::outlook(std::uint64_t call) const {
+  const auto ahead = [&](std::uint64_t of) { return static_cast<std::int64_t>(of - call); };
+  const bool differs = stage_ == WeightStage::difference;
+  const bool learns = stage_ == WeightStage::learning;
+  // A call that has passed is as good as any other that has.
+  const std::int64_t replica =
+      own_ != OwnSlices::unknown || replica_from_ == 0 ? -1 : std::max<std::int64_t>(ahead(replica_from_), 0);
+  return {static_cast<std::int64_t>(stage_) | static_cast<std::int64_t>(own_) << 8,
+          slots_,
+          stage_ == WeightStage::native ? 0 : ahead(words_taken_),
+          replica,
+          learns    ? ahead(learning_start_)
+          : differs ? ahead(rounds_start_ + round_ * slots_)  // rounds before it were judged
+                    : 0,
+          learns                            ? static_cast<std::int64_t>(next_exam_)
+          : differs && refresh_rounds_ != 0 ? ahead(next_refresh_)
+                                            : 0,
+          differs && in_native_round_ ? ahead(native_until_) : -1,
+          differs ? static_cast<std::int64_t>(history_) : 0,
+          stage_ == WeightStage::native ? 0 : failed_slots_,
+          stage_ == WeightStage::native ? 0 : failures_};
 }
 
 }  // namespace sdp4bit

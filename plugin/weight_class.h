@@ -6,6 +6,7 @@
 // are numbered within the class.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -65,15 +66,27 @@ struct WeightDecision {
   friend bool operator==(const WeightDecision&, const WeightDecision&) = default;
 };
 
+/// The numbers behind the decisions. Everybody uses these; a model that tries all ways of a class takes
+/// smaller ones.
+struct WeightRules {
+  std::uint64_t first_exam = 4;    // a power of two, as all exams are
+  std::uint64_t large_exam = 512;  // from here on, never small is enough to give up
+  std::uint64_t last_exam = 4096;
+  std::uint32_t least_lag = 4;  // calls from a flag to what follows from it, where S is smaller
+  int jumps_in_a_row = 3;       // rounds, up to `window`
+  int window = 64;              // rounds, 1 to 64
+  int jumps_in_window = 16;     // more than these are too many
+  std::uint32_t failures_allowed = 2;
+
+  friend constexpr bool operator==(const WeightRules&, const WeightRules&) = default;
+};
+
 class WeightClass {
  public:
-  static constexpr std::uint64_t kFirstExam = 4;
-  static constexpr std::uint64_t kLargeExam = 512;  // from here on, never small is enough to give up
-  static constexpr std::uint64_t kLastExam = 4096;
-
   /// refresh_rounds 0: never. `own`: settled by an option, or unknown.
-  explicit WeightClass(std::uint64_t refresh_rounds, OwnSlices own = OwnSlices::replica)
-      : refresh_rounds_(refresh_rounds), own_(own) {}
+  explicit WeightClass(std::uint64_t refresh_rounds, OwnSlices own = OwnSlices::replica,
+                       const WeightRules& rules = {})
+      : rules_(rules), refresh_rounds_(refresh_rounds), own_(own), next_exam_(rules.first_exam) {}
 
   [[nodiscard]] WeightStage stage() const { return stage_; }
   /// S, the agreed number of slots; 0 while nothing is agreed. A ledger exists exactly while it is above 0.
@@ -90,10 +103,16 @@ class WeightClass {
   /// The kind of all calls of the class in the outermost group whose first one is `call`.
   WeightDecision decide(std::uint64_t call, std::span<const AgreedWords> words);
 
+  /// All that the decisions from `call` on depend on, with calls counted from there: of two machines with
+  /// equal outlooks each does what the other does, for ever. For models, whose states would never come again
+  /// otherwise.
+  using Outlook = std::array<std::int64_t, 10>;
+  [[nodiscard]] Outlook outlook(std::uint64_t call) const;
+
   friend bool operator==(const WeightClass&, const WeightClass&) = default;
 
  private:
-  [[nodiscard]] std::uint64_t lag() const { return slots_ > 4 ? slots_ : 4; }
+  [[nodiscard]] std::uint64_t lag() const { return slots_ > rules_.least_lag ? slots_ : rules_.least_lag; }
   [[nodiscard]] std::uint64_t due_exam(std::uint64_t call) const;
   WeightDecision take_exam(std::uint64_t exam, std::uint64_t call, std::span<const AgreedWords> words);
   WeightDecision next_difference(std::uint64_t call, std::span<const AgreedWords> words);
@@ -104,6 +123,7 @@ class WeightClass {
   void close_round(bool jumped);
   void judge_own_slices(std::uint64_t call, const AgreedWords& word);
 
+  WeightRules rules_;
   std::uint64_t refresh_rounds_;
   WeightStage stage_ = WeightStage::learning;
   std::uint32_t slots_ = 0;
@@ -113,7 +133,7 @@ class WeightClass {
 
   // learning
   std::uint64_t learning_start_ = 0;
-  std::uint64_t next_exam_ = kFirstExam;
+  std::uint64_t next_exam_;
 
   // difference
   std::uint64_t next_refresh_ = 0;

@@ -7,10 +7,10 @@ import pages
 
 # Where a constant is, and how pages write it: {} is its value.
 FACTS = (
-    ("plugin/weight_class.h", r"kFirstExam = (\d+)", "docs/agreement.md", "**Exams** are at {}, 8, 16"),
-    ("plugin/weight_class.h", r"kLargeExam = (\d+)", "docs/agreement.md", "from exam {} on"),
-    ("plugin/weight_class.h", r"kLastExam = (\d+)", "docs/agreement.md", "exam {} without a pass"),
-    ("plugin/weight_class.cpp", r"kJumpsOf64 = (\d+)", "docs/agreement.md", "or in more than {} of 64"),
+    ("plugin/weight_class.h", r"first_exam = (\d+)", "docs/agreement.md", "**Exams** are at {}, 8, 16"),
+    ("plugin/weight_class.h", r"large_exam = (\d+)", "docs/agreement.md", "from exam {} on"),
+    ("plugin/weight_class.h", r"last_exam = (\d+)", "docs/agreement.md", "exam {} without a pass"),
+    ("plugin/weight_class.h", r"jumps_in_window = (\d+)", "docs/agreement.md", "or in more than {} of 64"),
     ("kernels/weight_header.h", r"difference \* (\d+) <= weight \? kSmall", "docs/agreement.md", "at most 1/{} of that"),
     ("kernels/weight_header.h", r"difference \* (\d+) <= weight \? 0u : kJump", "docs/agreement.md", "it is above 1/{}"),
     ("plugin/ledger.h", r"kMostSamples = (\d+)", "docs/choosing_settings.md", "for at most {} buffers"),

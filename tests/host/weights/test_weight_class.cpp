@@ -135,7 +135,7 @@ TEST_CASE("Fresh temporaries never pass and end native at the last exam") {
   program.says = [](std::uint64_t) { return AgreedWords{.max_slots = 256}; };
   program.run(5000);
   CHECK(program.count(WeightKind::difference) == 0);
-  CHECK(program.first(WeightEvent::never_repeats) == WeightClass::kLastExam);
+  CHECK(program.first(WeightEvent::never_repeats) == WeightRules{}.last_exam);
 }
 
 TEST_CASE("A rotating pool, known addresses with other weights, never passes and ends native at exam 512") {
@@ -147,7 +147,7 @@ TEST_CASE("A rotating pool, known addresses with other weights, never passes and
   };
   program.run(1000);
   CHECK(program.count(WeightKind::difference) == 0);
-  CHECK(program.first(WeightEvent::never_small) == WeightClass::kLargeExam);
+  CHECK(program.first(WeightEvent::never_small) == WeightRules{}.large_exam);
   CHECK(program.kinds.back() == WeightKind::native);
 }
 
