@@ -25,11 +25,13 @@ class SlotTable {
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(slots_.size()); }
   void clear() { slots_.clear(); }
 
- private:
   struct Slot {
     const void* address;
     std::uint64_t last_use;
   };
+  [[nodiscard]] const std::vector<Slot>& slots() const { return slots_; }
+
+ private:
   std::vector<Slot> slots_;
   std::uint64_t uses_ = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace sdp4bit {
 namespace {
@@ -202,7 +203,7 @@ WeightClass::Outlook WeightClass::outlook(std::uint64_t call) const {
           learns                            ? static_cast<std::int64_t>(next_exam_)
           : differs && refresh_rounds_ != 0 ? ahead(next_refresh_)
                                             : 0,
-          differs && in_native_round_ ? ahead(native_until_) : -1,
+          differs && in_native_round_ ? ahead(native_until_) : std::numeric_limits<std::int64_t>::min(),
           differs ? static_cast<std::int64_t>(history_) : 0,
           stage_ == WeightStage::native ? 0 : failed_slots_,
           stage_ == WeightStage::native ? 0 : failures_};

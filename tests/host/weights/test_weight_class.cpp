@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <random>
+#include <span>
 #include <vector>
 
 #include "catch.h"
@@ -331,4 +334,65 @@ TEST_CASE("A reset while learning begins it anew") {
   CHECK(program.first(WeightEvent::reset) == 8);  // the first exam that reads call 3
   CHECK(program.first(WeightEvent::ledger_agreed) == 8 + 8);
   CHECK(program.machine.stage() == WeightStage::difference);
+}
+
+TEST_CASE("Classes of equal outlook decide alike from then on, whatever their call numbers") {
+  constexpr WeightRules kSmall{.first_exam = 2,
+                               .large_exam = 4,
+                               .last_exam = 8,
+                               .least_lag = 2,
+                               .jumps_in_a_row = 2,
+                               .window = 4,
+                               .jumps_in_window = 2,
+                               .failures_allowed = 1};
+  std::mt19937 chance(1);
+  const auto one_of = [&](unsigned count) { return static_cast<unsigned>(chance() % count); };
+  const auto any_words = [&] {
+    AgreedWords word;
+    word.all_seen = one_of(8) != 0;
+    word.all_small = one_of(4) != 0;
+    word.all_ready = one_of(8) != 0;
+    word.any_jump = one_of(5) == 0;
+    word.all_replica = one_of(4) == 0;
+    word.any_master = one_of(64) == 0;
+    word.all_reset = one_of(32) == 0;
+    word.max_slots = 1 + one_of(3);
+    return word;
+  };
+  struct Met {
+    WeightClass machine;
+    std::uint64_t call;
+  };
+  // The next group of a class: what it said so far does not matter, for the words are drawn here.
+  const auto step = [&](Met& met, const std::vector<AgreedWords>& words, unsigned size) {
+    const std::size_t wanted = met.machine.words_end(met.call) - met.machine.words_begin();
+    REQUIRE(wanted <= words.size());
+    const WeightDecision decision = met.machine.decide(met.call, std::span(words).first(wanted));
+    met.call += size;
+    return decision;
+  };
+  std::map<WeightClass::Outlook, Met> met;
+  std::size_t pairs = 0;
+  for (int life = 0; life < 4000; ++life) {
+    Met here{WeightClass(3, OwnSlices::unknown, kSmall), 0};
+    for (int group = 0; group < 60; ++group) {
+      const auto [known, is_new] = met.try_emplace(here.machine.outlook(here.call), here);
+      if (!is_new && known->second.call != here.call) {
+        ++pairs;
+        Met one = known->second, other = here;
+        for (int next = 0; next < 12; ++next) {
+          std::vector<AgreedWords> words(64);
+          std::generate(words.begin(), words.end(), any_words);
+          const unsigned size = 1 + one_of(3);
+          REQUIRE(step(one, words, size) == step(other, words, size));
+          REQUIRE(one.machine.own_slices() == other.machine.own_slices());
+          REQUIRE(one.machine.outlook(one.call) == other.machine.outlook(other.call));
+        }
+      }
+      std::vector<AgreedWords> words(64);
+      std::generate(words.begin(), words.end(), any_words);
+      (void)step(here, words, 1 + one_of(3));
+    }
+  }
+  CHECK(pairs > 10000);
 }
