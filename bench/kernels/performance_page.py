@@ -19,7 +19,7 @@ from sass.cubin import ROOT, ToolError  # noqa: E402
 from sass_counts import ARCHITECTURES, count_rows  # noqa: E402
 
 PAGE = ROOT / "docs/performance.md"
-NONE = "–"  # an architecture that was not counted
+NONE = "–"  # an architecture or row that was not counted
 GPUS = (("A100", 80), ("H100", 90), ("H200", 90), ("B200", 100))
 
 
@@ -48,10 +48,12 @@ def table(heads: List[str], rows: List[List[str]]) -> str:
 def kernel_table(counted: Dict[str, dict], sass: Dict[int, Dict[str, dict]]) -> str:
     rows = []
     for name, row in counted.items():
-        cells = [f"{sass[each][name]['per_element']:.1f}" if each in sass else NONE for each in ARCHITECTURES]
+        costs = [sass.get(each, {}).get(name) for each in ARCHITECTURES]
+        cells = [f"{cost['per_element']:.1f}" if cost else NONE for cost in costs]
+        cost = sass.get(90, {}).get(name)
+        entry = [f"{cost['entry_per_element']:.1f}", str(cost["registers"])] if cost else [NONE, NONE]
         rows.append(
-            [name, *cells, f"{sass[90][name]['entry_per_element']:.1f}"]
-            + [str(sass[90][name]["registers"]), f"{row['ptx_per_element']:.1f}"]
+            [name, *cells, *entry, f"{row['ptx_per_element']:.1f}"]
             + [f"{row['bytes_per_element']:.2f}", f"{row['least_bytes_per_element']:.2f}"]
             + [f"{row['sectors_per_request']:.1f}"]
         )
@@ -73,7 +75,8 @@ def margin_table(counted: Dict[str, dict], sass: Dict[int, Dict[str, dict]]) -> 
         cells = []
         for gpu, architecture in GPUS:
             budget = row[f"budget_{gpu}"]
-            fits = f"{budget / sass[architecture][name]['per_element']:.1f}x" if architecture in sass else NONE
+            cost = sass.get(architecture, {}).get(name)
+            fits = f"{budget / cost['per_element']:.1f}x" if cost else NONE
             cells.append(f"{budget:.1f} ({fits})")
         rows.append([name, f"{row['least_bytes_per_element']:.2f}", *cells])
     return table(["kernel", "bytes", *(gpu for gpu, _ in GPUS)], rows)
@@ -82,8 +85,8 @@ def margin_table(counted: Dict[str, dict], sass: Dict[int, Dict[str, dict]]) -> 
 def goal_table(sass: Dict[int, Dict[str, dict]]) -> str:
     rows = []
     for bound in BOUNDS:
-        reached = sass[90][bound.row]["per_element"]
-        if bound.goal is not None:
+        if bound.goal is not None and bound.row in sass[90]:
+            reached = sass[90][bound.row]["per_element"]
             missed = "reached" if reached <= bound.goal else f"missed, {reached / bound.goal:.1f} times"
             rows.append([bound.row, f"{bound.goal:g}", f"{reached:.1f}", missed])
     return table(["kernel, sm_90", "goal", "counted", ""], rows)
