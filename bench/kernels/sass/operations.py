@@ -10,7 +10,7 @@ from .listing import Instruction, Kernel
 from .number import WORD
 from .operands import CONSTANT, Unsupported, address, integer, is_predicate, is_uniform, pair, predicate, register_number
 from .operations_integer import Step, set_predicate, set_register
-from .warp import LANES, Decoded
+from .warp import LANES, SHARED_WINDOW, Decoded
 
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 
@@ -60,7 +60,16 @@ def load_global(instruction: Instruction) -> Step:
     operands = [operand for operand in instruction.operands if not is_predicate(operand)]
     put = _spread(operands[0], size, ".S8" in instruction.name or ".S16" in instruction.name)
     at = address(operands[1])
-    return lambda w, t: put(w, t, w.block.memory.load(at(w, t), size))
+
+    def step(w, t):
+        begin = at(w, t)
+        if begin >> 32 == SHARED_WINDOW:
+            shared, begin = w.block.shared, begin & WORD
+            put(w, t, sum(shared.get(begin + i, 0) << (8 * i) for i in range(size)))
+        else:
+            put(w, t, w.block.memory.load(begin, size))
+
+    return step
 
 
 def store_global(instruction: Instruction) -> Step:

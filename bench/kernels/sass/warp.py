@@ -10,6 +10,7 @@ from .listing import Instruction, Kernel
 from .operands import Unsupported, predicate
 
 LANES = 32
+SHARED_WINDOW = 0x00A50000  # upper word of generic addresses of shared memory
 PARAMETER_OFFSETS = {80: 0x160, 86: 0x160, 89: 0x160, 90: 0x210, 100: 0x380, 103: 0x380, 120: 0x380}
 _MOST_STEPS = 2_000_000
 
@@ -62,6 +63,8 @@ class Warp:
             return self.block.place[axes[name[-1]]]
         if name == "SR_LANEID":
             return lane
+        if name == "SR_SWINHI":
+            return SHARED_WINDOW
         if name in ("SR_CgaCtaId", "SRZ"):
             return 0
         if name == "SR_SWINHI":
