@@ -22,10 +22,10 @@ BOUNDS = (
     Bound("quantize bf16 -> dither8 g64 bf16", 15.6, 15),
     Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=2", 39, 15),
     Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=4", 53.5, 20),
-    Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=8", 81.5, 30),
+    Bound("reduce_requantize int8-sr g128 fp32 -> int4-sr g128 fp32, L=8", 56, 30),
     Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=1", 21.5, 6),
     Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=4", 44.5, 15),
-    Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=8", 74.5, 26),
+    Bound("reduce_finish int4-sr g128 fp32 -> bf16, messages=8", 70.2, 26),
     Bound("difference bf16 -> int4 g2048 fp32", 35, 8),
     Bound("apply int4 g2048 fp32 -> bf16", 18, 5),
 )
