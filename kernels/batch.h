@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
 
 #include "kernels/host_device.h"
@@ -41,10 +42,11 @@ struct Batch {
   [[nodiscard]] bool full() const { return calls == kMostCallsOfLaunch; }
   [[nodiscard]] std::uint32_t blocks() const { return first_block[calls]; }
   void clear() { calls = 0; }
-  /// `tiles` of the call, over which its blocks stride.
-  void add(const Call& one, std::size_t tiles) {
+  /// describe() makes the call; `tiles` of it, over which its blocks stride.
+  template <typename Describe>
+  void add(const Describe& describe, std::size_t tiles) {
     constexpr std::size_t kMostBlocks = kLargestGridX / kMostCallsOfLaunch;
-    call[calls] = one;
+    new (&call[calls]) Call(describe());
     first_block[calls + 1] = first_block[calls] + static_cast<std::uint32_t>(std::min(tiles, kMostBlocks));
     ++calls;
   }
@@ -57,18 +59,19 @@ struct Batch {
 };
 
 /// Puts calls into batches and gives each to launch(batch, its first call, whether it is the last one). Those
-/// of a batch have one type, and share(first, call) says that they can share a launch. `describe(call)` makes
-/// what the kernel is given of a call, `tiles(call)` says how many it has; calls without any are left out.
+/// of a batch have one type, and share(batch, call) says that the call can join. `describe(call)` makes what
+/// the kernel is given of a call, `tiles(call)` says how many it has; calls without any are left out.
 template <typename Call, typename Args, typename TypeOf, typename Share, typename Describe, typename Tiles,
           typename Launch>
 cudaError_t launch_in_batches(std::span<const Args> calls, const TypeOf& type_of, const Share& share,
                               const Describe& describe, const Tiles& tiles, const Launch& launch) {
+  static_assert(sizeof(Batch<Call>) + 64 <= 4096, "a kernel's parameters");
   Batch<Call> batch;
   const Args* first = nullptr;
   for (const ElementType type : {ElementType::float32, ElementType::float16, ElementType::bfloat16}) {
     for (const Args& call : calls) {
       if (type_of(call) != type || tiles(call) == 0) continue;
-      if (first && (batch.full() || type_of(*first) != type || !share(*first, call))) {
+      if (first && (batch.full() || type_of(*first) != type || !share(batch, call))) {
         if (const cudaError_t error = launch(batch, *first, false); error != cudaSuccess) return error;
         first = nullptr;
       }
@@ -76,7 +79,7 @@ cudaError_t launch_in_batches(std::span<const Args> calls, const TypeOf& type_of
         batch.clear();
         first = &call;
       }
-      batch.add(describe(call), tiles(call));
+      batch.add([&] { return describe(call); }, tiles(call));
     }
   }
   return first ? launch(batch, *first, true) : cudaSuccess;

@@ -1,12 +1,15 @@
 // The way of a weight difference: coded against the own ledger entry, added to the holders' entries, and
 // spread in the node.
+#include "kernels/batch.h"
 #include "kernels/block_codec.cuh"
 #include "kernels/dispatch.h"
 #include "kernels/host_word.cuh"
+#include "kernels/last_block.cuh"
 #include "kernels/launch_kernel.cuh"
 #include "kernels/launch_weight.h"
 #include "kernels/load.h"
 #include "kernels/weight_header.h"
+#include "kernels/weight_words.cuh"
 
 namespace sdp4bit {
 namespace {
@@ -32,12 +35,31 @@ __device__ __forceinline__ unsigned staged_size(unsigned size) {
   return (size + kUnit - 1) / kUnit * kUnit;
 }
 
-/// Grid: tiles of the chunk, strided.
+struct EncodeCall {
+  EncodeDifferenceArgs args;
+  SealDifferenceArgs seal;
+  SegmentLayout layout;
+};
+struct AddCall {
+  AddDifferenceArgs args;
+  PublishArgs publish;
+  SegmentLayout layout;
+};
+struct ScatterCall {
+  ScatterShardsArgs args;
+  PublishArgs publish;
+};
+
+/// Grid: tiles of the calls' chunks, strided.
 template <typename T, unsigned Bits>
 __global__ void __launch_bounds__(kThreads)
-    encode_difference_kernel(const EncodeDifferenceArgs args, const SegmentLayout layout,
-                             const PhiloxKey key) {
+    encode_difference_kernel(const __grid_constant__ Batch<EncodeCall> batch, const PhiloxKey key,
+                             std::uint32_t* const finished_blocks) {
   __shared__ GroupScratch scratch;
+  const BlockPlace place = batch.place(blockIdx.x);
+  const EncodeDifferenceArgs& args = batch.call[place.call].args;
+  const SealDifferenceArgs& seal = batch.call[place.call].seal;
+  const SegmentLayout& layout = batch.call[place.call].layout;
   const WeightChunk& chunk = args.chunk;
   const T* shard = static_cast<const T*>(args.shard) + chunk.offset;
   T* entry = args.entry ? static_cast<T*>(args.entry) + chunk.offset : nullptr;
@@ -48,7 +70,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint64_t draw = args.draw.counter ? *args.draw.counter + args.draw.offset : 0;
 
   const std::size_t tiles = tile_count(chunk.count);
-  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+  for (std::size_t tile = place.block; tile < tiles; tile += place.blocks) {
     const std::size_t begin = block_begin(tile, threadIdx.x);
     const unsigned size = block_size(begin, chunk.count);
     float before[kBlock], value[kBlock];
@@ -79,6 +101,8 @@ __global__ void __launch_bounds__(kThreads)
     if (replica) store_block(replica + begin, before, size);
     if (staged) store_block(staged + begin, before, staged_size<T>(size));
   }
+  if (seal.message != nullptr && is_last_block(finished_blocks + place.call, place.blocks))
+    seal_difference(seal);
 }
 
 /// Grid: tiles of the chunk, strided.
@@ -108,37 +132,48 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Grid: tiles of the chunk (strided), messages.
+__device__ __forceinline__ const std::byte* message_of(const AddDifferenceArgs& args, unsigned message) {
+  return args.messages.data + message * args.messages.stride;
+}
+
+/// Whether a message of one call and that of another name the same part of an entry.
+__device__ __forceinline__ bool same_entry(const AddDifferenceArgs& one, const AddDifferenceArgs& other,
+                                           unsigned message) {
+  return one.ledger != nullptr && one.ledger == other.ledger && one.chunk.offset == other.chunk.offset &&
+         reinterpret_cast<const MessageHeader*>(message_of(one, message))->slot ==
+             reinterpret_cast<const MessageHeader*>(message_of(other, message))->slot;
+}
+
+/// The thread block's tiles of one call's message.
 template <typename T, unsigned Bits>
-__global__ void __launch_bounds__(kThreads)
-    add_difference_kernel(const AddDifferenceArgs args, const SegmentLayout layout) {
-  if (blockIdx.y == args.skipped) return;
+__device__ __forceinline__ void add_message(const AddDifferenceArgs& args, const SegmentLayout& layout,
+                                            const BlockPlace& place) {
   const WeightChunk& chunk = args.chunk;
-  const std::byte* message = args.messages.data + blockIdx.y * args.messages.stride;
+  const std::byte* message = message_of(args, blockIdx.y);
   const std::byte* segment = message + layout.segment_offset(0);
   const MessageHeader header = *reinterpret_cast<const MessageHeader*>(message);
   const std::uint32_t sender = args.senders[blockIdx.y];
-  const std::uint32_t place = args.places[blockIdx.y];
+  const std::uint32_t sender_place = args.places[blockIdx.y];
   const bool valid = weight_header_is_valid(header, MessageKind::weight_difference, chunk, sender);
 
   T* entry = nullptr;
   if (valid && args.ledger) {
-    const std::size_t number = std::size_t{place} * chunk.slots + header.slot;
+    const std::size_t number = std::size_t{sender_place} * chunk.slots + header.slot;
     entry = reinterpret_cast<T*>(args.ledger + number * entry_bytes(chunk.shard, chunk.type)) + chunk.offset;
   }
   T* receive = static_cast<T*>(args.receive) + sender * chunk.shard + chunk.offset;
   T* staged = nullptr;
   if (args.staging) {
-    staged = reinterpret_cast<T*>(args.staging +
-                                  staged_chunk_offset(args.staged_senders, place, chunk.count, chunk.type));
+    staged = reinterpret_cast<T*>(
+        args.staging + staged_chunk_offset(args.staged_senders, sender_place, chunk.count, chunk.type));
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    if (args.staging) reinterpret_cast<MessageHeader*>(args.staging)[place] = header;
+  if (place.block == 0 && threadIdx.x == 0) {
+    if (args.staging) reinterpret_cast<MessageHeader*>(args.staging)[sender_place] = header;
     if (!valid) show_host(*args.error, 1u);
   }
 
   const std::size_t tiles = tile_count(chunk.count);
-  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+  for (std::size_t tile = place.block; tile < tiles; tile += place.blocks) {
     const std::size_t begin = block_begin(tile, threadIdx.x);
     const unsigned size = block_size(begin, chunk.count);
     if (size == 0) continue;
@@ -156,9 +191,40 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Grid: tiles of the chunk (strided), senders of a message, messages.
+/// The last block of the grid says what the calls of the launch have to say.
+template <typename Call>
+__device__ __forceinline__ void publish_at_the_end(const Batch<Call>& batch, std::uint32_t* finished_blocks) {
+  if (finished_blocks == nullptr || !is_last_block(finished_blocks, gridDim.x * gridDim.y * gridDim.z))
+    return;
+  for (std::uint32_t call = 0; call < batch.calls; ++call) publish_words(batch.call[call].publish);
+}
+
+/// Grid: tiles of the calls' chunks (strided), messages. A sender may name one entry in several calls: then
+/// the blocks of the first of them do the work of the later ones too, in call order.
+template <typename T, unsigned Bits>
+__global__ void __launch_bounds__(kThreads)
+    add_difference_kernel(const __grid_constant__ Batch<AddCall> batch,
+                          std::uint32_t* const finished_blocks) {
+  const BlockPlace place = batch.place(blockIdx.x);
+  const AddDifferenceArgs& args = batch.call[place.call].args;
+  bool mine = blockIdx.y != args.skipped;
+  for (std::uint32_t earlier = 0; earlier < place.call; ++earlier) {
+    mine = mine && !same_entry(batch.call[earlier].args, args, blockIdx.y);
+  }
+  for (std::uint32_t call = place.call; mine && call < batch.calls; ++call) {
+    if (call == place.call || same_entry(args, batch.call[call].args, blockIdx.y))
+      add_message<T, Bits>(batch.call[call].args, batch.call[call].layout, place);
+  }
+  publish_at_the_end(batch, finished_blocks);
+}
+
+/// Grid: tiles of the calls' chunks (strided), senders of a message, messages.
 template <typename T>
-__global__ void __launch_bounds__(kThreads) scatter_shards_kernel(const ScatterShardsArgs args) {
+__global__ void __launch_bounds__(kThreads)
+    scatter_shards_kernel(const __grid_constant__ Batch<ScatterCall> batch,
+                          std::uint32_t* const finished_blocks) {
+  const BlockPlace place = batch.place(blockIdx.x);
+  const ScatterShardsArgs& args = batch.call[place.call].args;
   const WeightChunk& chunk = args.chunk;
   const std::byte* message = args.messages.data + blockIdx.z * args.messages.stride;
   const MessageHeader header = reinterpret_cast<const MessageHeader*>(message)[blockIdx.y];
@@ -167,10 +233,10 @@ __global__ void __launch_bounds__(kThreads) scatter_shards_kernel(const ScatterS
   const T* staged = reinterpret_cast<const T*>(
       message + staged_chunk_offset(args.senders_per_message, blockIdx.y, chunk.count, chunk.type));
   T* receive = static_cast<T*>(args.receive) + sender * chunk.shard + chunk.offset;
-  if (!valid && blockIdx.x == 0 && threadIdx.x == 0) show_host(*args.error, 1u);
+  if (!valid && place.block == 0 && threadIdx.x == 0) show_host(*args.error, 1u);
 
   const std::size_t tiles = tile_count(chunk.count);
-  for (std::size_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+  for (std::size_t tile = place.block; tile < tiles; tile += place.blocks) {
     const std::size_t begin = block_begin(tile, threadIdx.x);
     const unsigned size = block_size(begin, chunk.count);
     if (size == 0) continue;
@@ -182,22 +248,65 @@ __global__ void __launch_bounds__(kThreads) scatter_shards_kernel(const ScatterS
     for (unsigned i = 0; i < kBlockWords<T>; ++i) words[i] = valid ? words[i] : kNanWord;
     store_block_words(receive + begin, words, size);
   }
+  publish_at_the_end(batch, finished_blocks);
+}
+
+/// Whether a call of the batch writes the same buffer: a program may gather one several times in a group.
+template <typename Call>
+bool receives_into(const Batch<Call>& batch, const void* receive) {
+  for (std::uint32_t i = 0; i < batch.calls; ++i) {
+    if (batch.call[i].args.receive == receive) return true;
+  }
+  return false;
+}
+
+/// The words of last blocks, where some call of the batch has something to say.
+template <typename Call>
+std::uint32_t* words_to_publish(const Batch<Call>& batch, std::uint32_t* finished_blocks) {
+  for (std::uint32_t call = 0; call < batch.calls; ++call) {
+    if (batch.call[call].publish.words != nullptr) return finished_blocks;
+  }
+  return nullptr;
 }
 
 }  // namespace
 
-cudaError_t encode_difference(const EncodeDifferenceArgs& args, cudaStream_t stream) {
-  const WeightChunk& chunk = args.chunk;
-  if (chunk.count == 0) return cudaSuccess;
-  dim3 grid;
-  if (!weight_codec_is_valid(chunk.codec) || !make_grid(grid, chunk.count)) return cudaErrorInvalidValue;
-  const SegmentLayout layout(chunk.count, chunk.codec);
-  const PhiloxKey key = noise_key(args.key.seed, args.key.rank, args.key.communicator);
-  return with_type(chunk.type, [&]<typename T>() {
-    return with_bits(chunk.codec.bits, [&]<unsigned Bits>() {
-      return launch_kernel(encode_difference_kernel<T, Bits>, grid, kThreads, 0, stream, args, layout, key);
-    });
-  });
+static_assert(kMostCallsOfLaunch <= kFinishedWords);
+
+cudaError_t encode_difference_batch(std::span<const EncodeDifference> calls, std::uint32_t* finished_blocks,
+                                    cudaStream_t stream) {
+  for (const EncodeDifference& call : calls) {
+    if (!weight_codec_is_valid(call.encode.chunk.codec) || (call.seal.message && !finished_blocks))
+      return cudaErrorInvalidValue;
+  }
+  return launch_in_batches<EncodeCall>(
+      calls, [](const EncodeDifference& call) { return call.encode.chunk.type; },
+      [](const Batch<EncodeCall>& batch, const EncodeDifference& call) {
+        const EncodeDifferenceArgs& args = call.encode;
+        for (std::uint32_t i = 0; i < batch.calls; ++i) {
+          const EncodeDifferenceArgs& other = batch.call[i].args;
+          if (args.entry && args.entry == other.entry && args.chunk.offset == other.chunk.offset)
+            return false;
+        }
+        return batch.call[0].args.chunk.codec == args.chunk.codec && batch.call[0].args.key == args.key;
+      },
+      [](const EncodeDifference& call) {
+        return EncodeCall{call.encode, call.seal,
+                          SegmentLayout(call.encode.chunk.count, call.encode.chunk.codec)};
+      },
+      [](const EncodeDifference& call) { return tile_count(call.encode.chunk.count); },
+      [&](const Batch<EncodeCall>& batch, const EncodeDifference& first, bool) {
+        dim3 grid;
+        if (!make_grid(grid, batch)) return cudaErrorInvalidValue;
+        const NoiseKey& from = first.encode.key;
+        const PhiloxKey key = noise_key(from.seed, from.rank, from.communicator);
+        return with_type(first.encode.chunk.type, [&]<typename T>() {
+          return with_bits(first.encode.chunk.codec.bits, [&]<unsigned Bits>() {
+            return launch_kernel(encode_difference_kernel<T, Bits>, grid, kThreads, 0, stream, batch, key,
+                                 finished_blocks);
+          });
+        });
+      });
 }
 
 cudaError_t measure_difference(const MeasureDifferenceArgs& args, cudaStream_t stream) {
@@ -211,28 +320,63 @@ cudaError_t measure_difference(const MeasureDifferenceArgs& args, cudaStream_t s
   });
 }
 
-cudaError_t add_difference(const AddDifferenceArgs& args, cudaStream_t stream) {
-  const WeightChunk& chunk = args.chunk;
-  if (chunk.count == 0 || args.message_count == 0) return cudaSuccess;
-  dim3 grid;
-  if (!weight_codec_is_valid(chunk.codec) || !make_grid(grid, chunk.count, args.message_count))
-    return cudaErrorInvalidValue;
-  const SegmentLayout layout(chunk.count, chunk.codec);
-  return with_type(chunk.type, [&]<typename T>() {
-    return with_bits(chunk.codec.bits, [&]<unsigned Bits>() {
-      return launch_kernel(add_difference_kernel<T, Bits>, grid, kThreads, 0, stream, args, layout);
-    });
-  });
+cudaError_t add_difference_batch(std::span<const AddDifference> calls, std::uint32_t* finished_blocks,
+                                 cudaStream_t stream) {
+  for (const AddDifference& call : calls) {
+    if (!weight_codec_is_valid(call.add.chunk.codec)) return cudaErrorInvalidValue;
+  }
+  return launch_in_batches<AddCall>(
+      calls, [](const AddDifference& call) { return call.add.chunk.type; },
+      [](const Batch<AddCall>& batch, const AddDifference& call) {
+        const AddDifferenceArgs& first = batch.call[0].args;
+        return first.chunk.codec == call.add.chunk.codec && first.message_count == call.add.message_count &&
+               first.skipped == call.add.skipped && !receives_into(batch, call.add.receive);
+      },
+      [](const AddDifference& call) {
+        return AddCall{call.add, call.publish, SegmentLayout(call.add.chunk.count, call.add.chunk.codec)};
+      },
+      [](const AddDifference& call) {
+        return call.add.message_count == 0 ? 0 : tile_count(call.add.chunk.count);
+      },
+      [&](const Batch<AddCall>& batch, const AddDifference& first, bool) {
+        dim3 grid;
+        if (!make_grid(grid, batch, first.add.message_count)) return cudaErrorInvalidValue;
+        return with_type(first.add.chunk.type, [&]<typename T>() {
+          return with_bits(first.add.chunk.codec.bits, [&]<unsigned Bits>() {
+            return launch_kernel(add_difference_kernel<T, Bits>, grid, kThreads, 0, stream, batch,
+                                 words_to_publish(batch, finished_blocks));
+          });
+        });
+      });
 }
 
-cudaError_t scatter_shards(const ScatterShardsArgs& args, cudaStream_t stream) {
-  if (args.chunk.count == 0 || args.message_count == 0 || args.senders_per_message == 0) return cudaSuccess;
-  dim3 grid;
-  if (!make_grid(grid, args.chunk.count, args.senders_per_message, args.message_count))
-    return cudaErrorInvalidValue;
-  return with_type(args.chunk.type, [&]<typename T>() {
-    return launch_kernel(scatter_shards_kernel<T>, grid, kThreads, 0, stream, args);
-  });
+cudaError_t scatter_shards_batch(std::span<const ScatterShards> calls, std::uint32_t* finished_blocks,
+                                 cudaStream_t stream) {
+  return launch_in_batches<ScatterCall>(
+      calls, [](const ScatterShards& call) { return call.scatter.chunk.type; },
+      [](const Batch<ScatterCall>& batch, const ScatterShards& call) {
+        const ScatterShardsArgs& first = batch.call[0].args;
+        return first.message_count == call.scatter.message_count &&
+               first.senders_per_message == call.scatter.senders_per_message &&
+               !receives_into(batch, call.scatter.receive);
+      },
+      [](const ScatterShards& call) {
+        return ScatterCall{call.scatter, call.publish};
+      },
+      [](const ScatterShards& call) {
+        return call.scatter.message_count == 0 || call.scatter.senders_per_message == 0
+                   ? 0
+                   : tile_count(call.scatter.chunk.count);
+      },
+      [&](const Batch<ScatterCall>& batch, const ScatterShards& first, bool) {
+        dim3 grid;
+        if (!make_grid(grid, batch, first.scatter.senders_per_message, first.scatter.message_count))
+          return cudaErrorInvalidValue;
+        return with_type(first.scatter.chunk.type, [&]<typename T>() {
+          return launch_kernel(scatter_shards_kernel<T>, grid, kThreads, 0, stream, batch,
+                               words_to_publish(batch, finished_blocks));
+        });
+      });
 }
 
 cudaError_t load_difference() {

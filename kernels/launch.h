@@ -108,7 +108,7 @@ struct DrawAdvance {
   std::uint64_t* counter = nullptr;  // nullptr: nothing of this
   std::uint32_t by = 0;
   CounterMirror mirror = {};
-  std::uint32_t* finished_blocks = nullptr;  // device: 0 between launches
+  std::uint32_t* finished_blocks = nullptr;  // device: a word that is 0 between launches
 };
 
 /// Phase 5. output = round(out_factor * inverse transform(own + received in rank order)).

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/launch.h"
 #include "kernels/wire_format.h"
@@ -50,6 +51,9 @@ struct CallWords {
   WeightSums sums;  // of this rank alone: scratch of its kernels
 };
 
+/// Device words that tell a kernel's last blocks.
+inline constexpr unsigned kFinishedWords = 8;
+
 /// Bytes of an entry. Entry (place of the sender, slot) of a ledger begins at (place * S + slot) *
 /// entry_bytes.
 constexpr std::size_t entry_bytes(std::size_t shard, ElementType type) {
@@ -84,7 +88,6 @@ struct EncodeDifferenceArgs {
   Draw draw = {};
   NonFiniteGroups* nonfinite = nullptr;  // device words that count, or nullptr
 };
-cudaError_t encode_difference(const EncodeDifferenceArgs& args, cudaStream_t stream);
 
 /// Only measures how far the new shard is from the own entry: maxima for write_record, before a vote.
 struct MeasureDifferenceArgs {
@@ -109,7 +112,20 @@ struct SealDifferenceArgs {
   std::byte* message = nullptr;
   std::byte* staged_header = nullptr;  // a second copy, for the exchange in the node; may be nullptr
 };
-cudaError_t seal_difference(const SealDifferenceArgs& args, cudaStream_t stream);
+
+/// Both, in one kernel: the last thread block of a call seals it. Without a message to seal, only the first.
+struct EncodeDifference {
+  EncodeDifferenceArgs encode;
+  SealDifferenceArgs seal;
+};
+/// Calls that are given together share launches (batch.h); those of one entry follow each other.
+/// `finished_blocks`: kFinishedWords device words that are 0 between launches.
+cudaError_t encode_difference_batch(std::span<const EncodeDifference> calls, std::uint32_t* finished_blocks,
+                                    cudaStream_t stream);
+inline cudaError_t encode_difference(const EncodeDifferenceArgs& args, cudaStream_t stream) {
+  const EncodeDifference call{args, {}};
+  return encode_difference_batch({&call, 1}, nullptr, stream);
+}
 
 /// Adds received differences to the entries that their headers name, rounds once, and writes the new values
 /// to the receive buffer and for the exchange in the node. A header that cannot be leaves the entry alone,
@@ -128,7 +144,6 @@ struct AddDifferenceArgs {
   std::uint32_t* error = nullptr;
   NonFiniteGroups* nonfinite = nullptr;
 };
-cudaError_t add_difference(const AddDifferenceArgs& args, cudaStream_t stream);
 
 /// Moves the chunks that came from the node's other ranks to the receive buffer, with the same check of
 /// headers.
@@ -141,7 +156,6 @@ struct ScatterShardsArgs {
   void* receive = nullptr;
   std::uint32_t* error = nullptr;
 };
-cudaError_t scatter_shards(const ScatterShardsArgs& args, cudaStream_t stream);
 
 /// Rows of headers: messages' own, or those in front of staged chunks.
 struct HeaderTable {
@@ -152,14 +166,37 @@ struct HeaderTable {
   std::uint32_t columns = 1;
 };
 
-/// The last kernel of a call: what the headers of its last chunk say together.
+/// What the last kernel of a call does besides: says what the headers of its last chunk say together.
 struct PublishArgs {
   HeaderTable tables[3];  // together one header a rank
   std::uint64_t class_call = 0;
-  CallWords* words = nullptr;
-  CounterMirror mirror = {};  // copied besides
+  CallWords* words = nullptr;  // nullptr: nothing of this
+  CounterMirror mirror = {};   // copied besides
 };
-cudaError_t publish_words(const PublishArgs& args, cudaStream_t stream);
+
+struct AddDifference {
+  AddDifferenceArgs add;
+  PublishArgs publish;
+};
+/// Calls that are given together share launches. Where a sender names one entry in several of them its
+/// differences are added in call order.
+cudaError_t add_difference_batch(std::span<const AddDifference> calls, std::uint32_t* finished_blocks,
+                                 cudaStream_t stream);
+inline cudaError_t add_difference(const AddDifferenceArgs& args, cudaStream_t stream) {
+  const AddDifference call{args, {}};
+  return add_difference_batch({&call, 1}, nullptr, stream);
+}
+
+struct ScatterShards {
+  ScatterShardsArgs scatter;
+  PublishArgs publish;
+};
+cudaError_t scatter_shards_batch(std::span<const ScatterShards> calls, std::uint32_t* finished_blocks,
+                                 cudaStream_t stream);
+inline cudaError_t scatter_shards(const ScatterShardsArgs& args, cudaStream_t stream) {
+  const ScatterShards call{args, {}};
+  return scatter_shards_batch({&call, 1}, nullptr, stream);
+}
 
 /// The sender's sample: every 16th group of the shard, from the first.
 inline constexpr std::size_t kSampleStride = 16;

@@ -1,54 +1,15 @@
-// What keeps the ledger honest: headers, records and their sums, samples, and entries set from gathered
-// values.
+// What keeps the ledger honest: records and their sums, samples, and entries set from gathered values.
 #include "kernels/block_codec.cuh"
 #include "kernels/dispatch.h"
-#include "kernels/host_word.cuh"
 #include "kernels/launch_kernel.cuh"
 #include "kernels/launch_weight.h"
 #include "kernels/load.h"
 #include "kernels/record_header.h"
 #include "kernels/weight_header.h"
+#include "kernels/weight_words.cuh"
 
 namespace sdp4bit {
 namespace {
-
-/// The sums of all maxima, in thread 0. The order is fixed by kSumThreads: no atomics.
-__device__ __forceinline__ WeightSums sum_maxima(const GroupMaxima* maxima, std::size_t count) {
-  __shared__ WeightSums partial[kSumThreads];
-  WeightSums sums{0.0, 0.0};
-  for (std::size_t i = threadIdx.x; i < count; i += kSumThreads) {
-    sums.difference += static_cast<double>(float_from_bits(maxima[i].difference));
-    sums.weight += static_cast<double>(float_from_bits(maxima[i].weight));
-  }
-  partial[threadIdx.x] = sums;
-  for (unsigned half = kSumThreads / 2; half != 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x >= half) continue;
-    partial[threadIdx.x].difference += partial[threadIdx.x + half].difference;
-    partial[threadIdx.x].weight += partial[threadIdx.x + half].weight;
-  }
-  return partial[0];
-}
-
-__global__ void __launch_bounds__(kSumThreads)
-    seal_difference_kernel(const SealDifferenceArgs args, const std::size_t groups) {
-  const WeightSums chunk_sums = sum_maxima(args.maxima, groups);
-  if (threadIdx.x != 0) return;
-  const WeightChunk& chunk = args.chunk;
-  std::uint32_t flags = 0;
-  if (args.sums) {
-    const WeightSums sums{args.sums->difference + chunk_sums.difference,
-                          args.sums->weight + chunk_sums.weight};
-    *args.sums = sums;
-    if (chunk.offset + chunk.count == chunk.shard) {
-      flags = size_flags(sums.difference, sums.weight) | args.flags | (args.own_flags ? *args.own_flags : 0u);
-    }
-  }
-  MessageHeader header = weight_header(MessageKind::weight_difference, chunk, args.sender, args.slot, flags);
-  header.draw = args.draw.counter ? *args.draw.counter + args.draw.offset : 0;
-  *reinterpret_cast<MessageHeader*>(args.message) = header;
-  if (args.staged_header) *reinterpret_cast<MessageHeader*>(args.staged_header) = header;
-}
 
 __global__ void __launch_bounds__(kSumThreads) write_record_kernel(const WriteRecordArgs args) {
   const WeightSums sums = sum_maxima(args.maxima, args.maxima ? args.maxima_count : 0);
@@ -58,44 +19,6 @@ __global__ void __launch_bounds__(kSumThreads) write_record_kernel(const WriteRe
       weight_header(MessageKind::weight_record, args.chunk, args.sender, args.slot, args.flags | size);
   record.slot_count = args.slot_count;
   *reinterpret_cast<MessageHeader*>(args.record) = record;
-}
-
-/// What headers say together, gathered in shared memory; integers, so the order does not matter.
-struct Agreed {
-  std::uint32_t all_flags, any_flags, max_slots;
-
-  __device__ void begin() {
-    if (threadIdx.x == 0) *this = {~0u, 0u, 0u};
-    __syncthreads();
-  }
-  __device__ void add(const MessageHeader& header) {
-    atomicAnd(&all_flags, header.flags);
-    atomicOr(&any_flags, header.flags);
-    atomicMax(&max_slots, header.slot_count);
-  }
-  /// Tells the host, the number last.
-  __device__ void publish(CallWords* words, std::uint64_t class_call) {
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    words->all_flags = all_flags;
-    words->any_flags = any_flags;
-    words->max_slots = max_slots;
-    publish_to_host(words->number, class_call + 1);
-  }
-};
-
-__global__ void __launch_bounds__(kThreads) publish_words_kernel(const PublishArgs args) {
-  __shared__ Agreed agreed;
-  agreed.begin();
-  for (const HeaderTable& table : args.tables) {
-    for (std::uint32_t i = threadIdx.x; i < table.rows * table.columns; i += kThreads) {
-      const std::byte* header =
-          table.data + i / table.columns * table.row_stride + i % table.columns * table.column_stride;
-      agreed.add(*reinterpret_cast<const MessageHeader*>(header));
-    }
-  }
-  if (threadIdx.x == 0) copy_counters(args.mirror);
-  agreed.publish(args.words, args.class_call);
 }
 
 __global__ void __launch_bounds__(kThreads) publish_records_kernel(const SetEntriesArgs args) {
@@ -171,15 +94,6 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t seal_difference(const SealDifferenceArgs& args, cudaStream_t stream) {
-  const std::size_t groups = group_count(args.chunk.count, args.chunk.codec);
-  return launch_kernel(seal_difference_kernel, 1, kSumThreads, 0, stream, args, groups);
-}
-
-cudaError_t publish_words(const PublishArgs& args, cudaStream_t stream) {
-  return launch_kernel(publish_words_kernel, 1, kThreads, 0, stream, args);
-}
-
 cudaError_t compare_sample(const CompareSampleArgs& args, cudaStream_t stream) {
   dim3 grid;
   const std::size_t count = sample_group_count(args.shard_count, args.group_size) * args.group_size;
@@ -211,8 +125,6 @@ cudaError_t set_entries(const SetEntriesArgs& args, cudaStream_t stream) {
 
 cudaError_t load_ledger() {
   KernelLoader loader;
-  loader.load(seal_difference_kernel);
-  loader.load(publish_words_kernel);
   loader.load(write_record_kernel);
   loader.load(publish_records_kernel);
   for_each_type([&]<typename T>() {

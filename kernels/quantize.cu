@@ -64,7 +64,8 @@ cudaError_t quantize_batch(std::span<const QuantizeArgs> calls, cudaStream_t str
   }
   return launch_in_batches<QuantizeCall>(
       calls, [](const QuantizeArgs& args) { return args.input.type; },
-      [](const QuantizeArgs& one, const QuantizeArgs& other) {
+      [](const Batch<QuantizeCall>& batch, const QuantizeArgs& other) {
+        const QuantizeArgs& one = batch.call[0].args;
         return one.codec == other.codec && one.key == other.key && one.message_count == other.message_count &&
                one.segments_per_message == other.segments_per_message;
       },

@@ -66,7 +66,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksReduce)
       store_block_words(output + start, words, kept(block_size(start + own_element(), count)));
     }
   }
-  if (advance.counter == nullptr || !is_last_block(advance.finished_blocks) || threadIdx.x != 0) return;
+  if (advance.counter == nullptr || !is_last_block(advance.finished_blocks, gridDim.x) || threadIdx.x != 0)
+    return;
   *advance.counter += advance.by;
   copy_counters(advance.mirror);
 }
@@ -84,7 +85,11 @@ cudaError_t reduce_finish_batch(std::span<const ReduceFinishArgs> calls, cudaStr
   }
   return launch_in_batches<ReduceFinishCall>(
       calls, [](const ReduceFinishArgs& args) { return args.input.type; },
-      [](const ReduceFinishArgs& one, const ReduceFinishArgs& other) {
+      [](const Batch<ReduceFinishCall>& batch, const ReduceFinishArgs& other) {
+        const ReduceFinishArgs& one = batch.call[0].args;
+        for (std::uint32_t i = 0; i < batch.calls; ++i) {
+          if (batch.call[i].args.output == other.output) return false;  // the later one shall stay
+        }
         return one.codec == other.codec && one.message_count == other.message_count;
       },
       [](const ReduceFinishArgs& args) {

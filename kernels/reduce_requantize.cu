@@ -90,7 +90,8 @@ cudaError_t reduce_requantize_batch(std::span<const ReduceRequantizeArgs> calls,
   }
   return launch_in_batches<ReduceRequantizeCall>(
       calls, [](const ReduceRequantizeArgs& args) { return args.input.type; },
-      [](const ReduceRequantizeArgs& one, const ReduceRequantizeArgs& other) {
+      [](const Batch<ReduceRequantizeCall>& batch, const ReduceRequantizeArgs& other) {
+        const ReduceRequantizeArgs& one = batch.call[0].args;
         return one.codec == other.codec && one.received_codec == other.received_codec &&
                one.key == other.key && one.peer_count == other.peer_count &&
                one.node_count == other.node_count;

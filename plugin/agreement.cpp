@@ -9,6 +9,7 @@
 
 #include "plugin/all_gather.h"
 #include "plugin/boundary.h"
+#include "plugin/break_even.h"
 #include "plugin/framework.h"
 #include "plugin/handshake.h"
 #include "plugin/log.h"
@@ -248,6 +249,7 @@ void read_handshake(CommState& comm) {
   std::vector<std::uint64_t> hosts;
   for (const HandshakeRecord& record : records) hosts.push_back(record.host_hash);
   comm.topology = make_topology(hosts, comm.rank, config().local_size);
+  comm.least_bytes = least_bytes(comm.topology, config());
 
   for (const Collective collective : kCollectives) {
     comm.native_shards[static_cast<std::size_t>(collective)] = native_shards(collective, comm.topology);

@@ -177,9 +177,6 @@ PhasedCall* WeightState::Impl::enroll_difference(DifferencePlan plan, const Ledg
     const LinkBytes native =
         comm.native(Collective::all_gather).of(plan.args.count * element_bytes(plan.shard.type));
     count_sent(*comm.stats, Collective::all_gather, native, call.sent_bytes());
-    FunctionStats& function = comm.stats->of(Collective::all_gather);
-    function.add(Counter::sends, call.sends());
-    function.add(Counter::gathers, call.gathers());
   };
   if (voted) {
     CallWords* const answer = words.take();

@@ -18,6 +18,7 @@
 #include "kernels/device_counters.h"
 #include "kernels/launch.h"
 #include "kernels/launch_checksum.h"
+#include "kernels/launch_weight.h"
 #include "plugin/checksums.h"
 #include "plugin/comm_clock.h"
 #include "plugin/cuda_raii.h"
@@ -61,16 +62,19 @@ struct SegmentTables {
 };
 
 /// Arguments of launches that are being put together; kept, so that no call allocates.
-struct GradientLaunches {
+struct BatchedLaunches {
   std::vector<QuantizeArgs> quantize;
   std::vector<ReduceRequantizeArgs> reduce_requantize;
   std::vector<ReduceFinishArgs> reduce_finish;
+  std::vector<EncodeDifference> encode;
+  std::vector<AddDifference> add;
+  std::vector<ScatterShards> scatter;
 };
 
 /// What kernels count in device memory.
 struct DeviceWords {
   DeviceCounters counters;
-  std::uint32_t finished_blocks = 0;  // of the launch that is under way: 0 between launches
+  std::uint32_t finished_blocks[kFinishedWords] = {};  // of the launch that is under way: 0 between launches
 };
 
 /// What kernels write to pinned memory.
@@ -112,6 +116,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   Carried carried;
   bool gradients_native = false;  // ReduceScatter stays with NCCL: padding may be garbage
   Topology topology;
+  LeastBytes least_bytes;
   std::array<NativeShards, kCollectives.size()> native_shards;  // by function
   NoiseKey noise;
 
@@ -122,7 +127,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   ErrorSampling sampling;
   Checksums checksums;
   SegmentTables tables;
-  GradientLaunches gradient_launches;
+  BatchedLaunches launches;
   GradientHealth health;
   Event join;      // brings the streams of one group together
   Event last_use;  // of the workspace
@@ -162,7 +167,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] Draw take_draw() { return {.counter = draw_counter(), .offset = draws_in_group++}; }
   [[nodiscard]] std::uint64_t* draw_counter() const { return &counters()->draws; }
   [[nodiscard]] DeviceCounters* counters() const { return &words.as<DeviceWords>()->counters; }
-  [[nodiscard]] std::uint32_t* finished_blocks() const { return &words.as<DeviceWords>()->finished_blocks; }
+  [[nodiscard]] std::uint32_t* finished_blocks() const { return words.as<DeviceWords>()->finished_blocks; }
   [[nodiscard]] CounterMirror counter_mirror() const {
     return {counters(), &host_words.as<HostWords>()->counters};
   }

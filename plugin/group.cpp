@@ -56,7 +56,8 @@ CommFacts facts_of(const CommState& comm) {
           .calls_before_group = comm.clock.before_group(),
           .gradients_native = comm.gradients_native,
           .gradients_before = comm.gradients_before,
-          .carried = comm.carried};
+          .carried = comm.carried,
+          .least = comm.agreement == Agreement::on ? &comm.least_bytes : nullptr};
 }
 
 void trace(const CallFacts& facts, Reason reason) {

@@ -81,6 +81,21 @@ std::string print_bytes(std::uint64_t value) {
   return std::to_string(value);
 }
 
+bool parse_min_bytes(std::string_view text, MinBytes& value) {
+  if (text == "auto") {
+    value = {};
+    return true;
+  }
+  std::uint64_t bytes = 0;
+  if (!parse_bytes(text, bytes)) return false;
+  value = {.automatic = false, .bytes = bytes};
+  return true;
+}
+
+std::string print_min_bytes(const MinBytes& value) {
+  return value.automatic ? "auto" : print_bytes(value.bytes);
+}
+
 bool parse_workspace(std::string_view text, std::uint64_t& value) {
   return parse_bytes(text, value) && value >= 4096 && value % 256 == 0;
 }

@@ -20,6 +20,8 @@ namespace sdp4bit {
 [[nodiscard]] std::string print_switch(bool value);
 [[nodiscard]] bool parse_bytes(std::string_view text, std::uint64_t& value);
 [[nodiscard]] std::string print_bytes(std::uint64_t value);
+[[nodiscard]] bool parse_min_bytes(std::string_view text, MinBytes& value);
+[[nodiscard]] std::string print_min_bytes(const MinBytes& value);
 [[nodiscard]] bool parse_workspace(std::string_view text, std::uint64_t& value);
 [[nodiscard]] bool parse_memory_bound(std::string_view text, MemoryBound& value);
 [[nodiscard]] std::string print_memory_bound(const MemoryBound& value);

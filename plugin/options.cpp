@@ -92,9 +92,11 @@ const std::array kTable{
         kWire,
         "which communicators are taken; auto: they span nodes, and their name says data parallel or they "
         "have all ranks of the job"),
-    row<&Config::min_bytes, parse_bytes, print_bytes>(
-        "SDP4BIT_MIN_BYTES", kBytes, kWire,
-        "a smaller input of ReduceScatter or output of AllGather goes to NCCL"),
+    row<&Config::min_bytes, parse_min_bytes, print_min_bytes>(
+        "SDP4BIT_MIN_BYTES", "auto, or bytes, with K, M or G", kWire,
+        "a smaller input of ReduceScatter or output of AllGather goes to NCCL; auto: from where it pays, by "
+        "nodes, "
+        "ranks, codecs and type (choosing_settings.md)"),
     row<&Config::gradient_types, parse_types, print_types>("SDP4BIT_GRAD_TYPES",
                                                            "bf16, fp16, fp32, joined by commas", kWire,
                                                            "element types taken by ReduceScatter"),

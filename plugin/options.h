@@ -58,11 +58,18 @@ struct MemoryBound {
   friend bool operator==(const MemoryBound&, const MemoryBound&) = default;
 };
 
+/// From which size on calls are taken.
+struct MinBytes {
+  bool automatic = true;  // from where the topology and the codecs make it pay
+  std::uint64_t bytes = 0;
+  friend bool operator==(const MinBytes&, const MinBytes&) = default;
+};
+
 struct Config {
   bool enable = true;
   Collectives collectives{};
   CommSelection comms{};
-  std::uint64_t min_bytes = 1 << 20;
+  MinBytes min_bytes{};
   Types gradient_types{};
   Types weight_types{.float32 = false};
   Preset preset = Preset::standard;  // presets.h: the defaults of the codecs, groups and scales below

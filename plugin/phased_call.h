@@ -38,7 +38,7 @@ struct Part {
   Step step{};
 };
 
-enum class CallKind : std::uint8_t { single, gradient, difference };  // single: takes its steps alone
+enum class CallKind : std::uint8_t { single, gradient, difference, direct };  // single: takes its steps alone
 
 class PhasedCall {
  public:

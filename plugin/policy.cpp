@@ -107,7 +107,8 @@ std::optional<Reason> lasting_reason(const CallFacts& call, const CommFacts& com
   // Beyond it the arithmetic of layouts would overflow.
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
   if (call.count > kMostBytes / (element_bytes(*type) * comm.ranks)) return Reason::too_large;
-  if (call.count * element_bytes(*type) * comm.ranks < config.min_bytes) return Reason::too_small;
+  if (comm.least && call.count * element_bytes(*type) * comm.ranks < comm.least->of(call.collective, *type))
+    return Reason::too_small;
   return std::nullopt;
 }
 

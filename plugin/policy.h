@@ -6,6 +6,7 @@
 
 #include <nccl.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -59,6 +60,17 @@ struct Carried {
   friend bool operator==(const Carried&, const Carried&) = default;
 };
 
+/// From how many bytes on calls are taken, as SDP4BIT_MIN_BYTES counts them; see break_even.h.
+struct LeastBytes {
+  std::array<std::array<std::uint64_t, 3>, 2> bytes{};  // by function and type
+  [[nodiscard]] std::uint64_t& of(Collective collective, ElementType type) {
+    return bytes[static_cast<std::size_t>(collective)][static_cast<std::size_t>(type)];
+  }
+  [[nodiscard]] std::uint64_t of(Collective collective, ElementType type) const {
+    return bytes[static_cast<std::size_t>(collective)][static_cast<std::size_t>(type)];
+  }
+};
+
 enum class Agreement : std::uint8_t { pending, on, off };
 
 struct CommFacts {
@@ -68,6 +80,7 @@ struct CommFacts {
   bool gradients_native = false;         // their padding may be garbage
   bool gradients_before = false;         // an eager ReduceScatter was compressed on it
   Carried carried = {};                  // agreed
+  const LeastBytes* least = nullptr;     // of the agreed topology; nullptr while nothing is agreed
 };
 
 /// The reason to pass the call on, or `compressed`. An AllGather that is taken may still be native: the

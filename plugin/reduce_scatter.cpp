@@ -43,6 +43,7 @@ void ReduceScatterCall::set(std::shared_ptr<CommState> comm, const ReduceScatter
   type_ = element_type(args.type).value();
   path_ = gradient_path(comm_->topology);
   chunk_length_ = gradient_chunk_length(args.count, comm_->topology, config());
+  full_chunk_ = gradient_layout(chunk_length_, comm_->topology, config());
   draw_ = comm_->take_draw();
   checksum_call_ = {.use = comm_->checksums.next_use(), .number = draw_.offset, .counter = draw_.counter};
   sampled_ = false;
@@ -53,7 +54,7 @@ std::size_t ReduceScatterCall::chunk_count() const {
   return (args_.count + chunk_length_ - 1) / chunk_length_;
 }
 std::size_t ReduceScatterCall::chunk_bytes(std::size_t) const {
-  return gradient_layout(chunk_length_, comm_->topology, config()).bytes;
+  return full_chunk_.bytes;
 }
 int ReduceScatterCall::step_count() const {
   return path_ == GradientPath::two_levels ? 3 : 2;
@@ -79,14 +80,20 @@ const char* ReduceScatterCall::phase(int step) const {
                                    : "gradient reduce_finish";
 }
 
+GradientLayout ReduceScatterCall::alone(std::size_t chunk) const {
+  const std::size_t length = chunk_elements(chunk);
+  return length == chunk_length_ ? full_chunk_ : gradient_layout(length, comm_->topology, config());
+}
+
 void ReduceScatterCall::arrange(std::span<const Part> together) {
-  const Topology& topology = comm_->topology;
-  const auto alone = [&](const Part& part) {
-    return gradient_layout(gradient(part).chunk_elements(part.step.chunk), topology, config());
-  };
+  if (together.size() == 1) {
+    layout_ = alone(together.front().step.chunk);
+    return;
+  }
   JointGradientLayout joint;
-  for (const Part& part : together) joint.add(alone(part));
-  for (const Part& part : together) gradient(part).layout_ = joint.next(alone(part), topology);
+  for (const Part& part : together) joint.add(gradient(part).alone(part.step.chunk));
+  for (const Part& part : together)
+    gradient(part).layout_ = joint.next(gradient(part).alone(part.step.chunk), comm_->topology);
 }
 
 void ReduceScatterCall::launch(std::span<const Part> together) {
@@ -141,7 +148,7 @@ SampleTarget ReduceScatterCall::sample_target(SampleKind kind, const Step& step)
 }
 
 void ReduceScatterCall::launch_quantize(std::span<const Part> together) {
-  std::vector<QuantizeArgs>& calls = gradient(together.front()).comm_->gradient_launches.quantize;
+  std::vector<QuantizeArgs>& calls = gradient(together.front()).comm_->launches.quantize;
   calls.clear();
   for (const Part& part : together) calls.push_back(gradient(part).quantize_args(part.step));
   check(quantize_batch(calls, together.front().step.stream));
@@ -180,8 +187,7 @@ QuantizeArgs ReduceScatterCall::quantize_args(const Step& step) const {
 }
 
 void ReduceScatterCall::launch_reduce_requantize(std::span<const Part> together) {
-  std::vector<ReduceRequantizeArgs>& calls =
-      gradient(together.front()).comm_->gradient_launches.reduce_requantize;
+  std::vector<ReduceRequantizeArgs>& calls = gradient(together.front()).comm_->launches.reduce_requantize;
   calls.clear();
   for (const Part& part : together) {
     calls.push_back(gradient(part).reduce_requantize_args(part.step));
@@ -221,7 +227,7 @@ ReduceRequantizeArgs ReduceScatterCall::reduce_requantize_args(const Step& step)
 /// The group's last one moves the counter of draws on.
 void ReduceScatterCall::launch_reduce_finish(std::span<const Part> together) {
   CommState& comm = *gradient(together.front()).comm_;
-  std::vector<ReduceFinishArgs>& calls = comm.gradient_launches.reduce_finish;
+  std::vector<ReduceFinishArgs>& calls = comm.launches.reduce_finish;
   calls.clear();
   for (const Part& part : together) {
     const ReduceScatterCall& call = gradient(part);

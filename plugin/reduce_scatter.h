@@ -57,6 +57,7 @@ class ReduceScatterCall final : public PhasedCall {
 
  private:
   [[nodiscard]] std::size_t chunk_elements(std::size_t chunk) const;
+  [[nodiscard]] GradientLayout alone(std::size_t chunk) const;
   [[nodiscard]] Segments segments(std::size_t chunk) const;
   [[nodiscard]] MessageKind first_kind() const {
     return path_ == GradientPath::one_level ? MessageKind::gradient_between_nodes
@@ -86,7 +87,8 @@ class ReduceScatterCall final : public PhasedCall {
   ElementType type_ = ElementType::float32;
   GradientPath path_ = GradientPath::one_level;
   std::size_t chunk_length_ = 0;
-  GradientLayout layout_;  // of the chunk under way, with those that it travels with
+  GradientLayout full_chunk_;  // of a chunk of that length, alone
+  GradientLayout layout_;      // of the chunk under way, with those that it travels with
   Draw draw_;
   ChecksumCall checksum_call_;
   bool sampled_ = false;

@@ -7,6 +7,13 @@
 #include "plugin/real_nccl.h"
 
 namespace sdp4bit {
+namespace {
+
+DifferenceCall& difference(const Part& part) {
+  return static_cast<DifferenceCall&>(*part.call);
+}
+
+}  // namespace
 
 void DifferenceCall::set(const DifferencePlan& plan) {
   plan_ = plan;
@@ -17,6 +24,7 @@ void DifferenceCall::set(const DifferencePlan& plan) {
   const WeightChunk& shard = plan.shard;
   chunk_length_ = weight_chunk_length(shard.shard, shard.type, plan.tables->path, shard.codec, topology,
                                       config().workspace);
+  full_chunk_ = layout_of(chunk_length_);
 }
 
 std::size_t DifferenceCall::chunk_count() const {
@@ -31,66 +39,106 @@ WeightChunk DifferenceCall::chunk_of(std::size_t chunk) const {
   return part;
 }
 
-WeightLayout DifferenceCall::layout_of(std::size_t chunk) const {
-  return weight_layout(chunk_of(chunk).count, plan_.shard.type, plan_.tables->path, plan_.shard.codec,
-                       plan_.comm->topology);
+WeightLayout DifferenceCall::alone(std::size_t chunk) const {
+  const std::size_t length = chunk_of(chunk).count;
+  return length == chunk_length_ ? full_chunk_ : layout_of(length);
 }
 
-void DifferenceCall::launch_step(const Step& step) {
-  if (step.step == 0) {
-    launch_encode(step);
+WeightLayout DifferenceCall::layout_of(std::size_t length) const {
+  return weight_layout(length, plan_.shard.type, plan_.tables->path, plan_.shard.codec, plan_.comm->topology);
+}
+
+void DifferenceCall::arrange(std::span<const Part> together) {
+  if (together.size() == 1) {
+    layout_ = alone(together.front().step.chunk);
     return;
   }
-  if (step.step == 1) launch_add(step);
-  if (step.step == 2) launch_scatter(step);
-  if (step.step + 1 < step_count() || step.chunk + 1 < chunk_count()) return;
-  if (plan_.words) launch_publish(step);
-  if (!plan_.replica) keep_exact(step);
+  JointWeightLayout joint;
+  for (const Part& part : together) joint.add(difference(part).alone(part.step.chunk));
+  for (const Part& part : together) {
+    DifferenceCall& call = difference(part);
+    call.layout_ = joint.next(call.alone(part.step.chunk), plan_.tables->path, plan_.comm->topology);
+  }
 }
 
-void DifferenceCall::launch_encode(const Step& step) {
-  const WeightLayout layout = layout_of(step.chunk);
+void DifferenceCall::launch(std::span<const Part> together) {
+  const int step = together.front().step.step;
+  if (step == 0) return launch_encode(together);
+  step == 1 ? launch_add(together) : launch_scatter(together);
+  if (step + 1 < step_count()) return;
+  for (const Part& part : together) {
+    const DifferenceCall& call = difference(part);
+    if (!call.plan_.replica && call.is_last(part.step)) call.keep_exact(part.step);
+  }
+}
+
+/// Calls that probe or are sampled have kernels of their own around the encoding, and a probe is that of its
+/// whole class: what was put together before them goes first.
+void DifferenceCall::launch_encode(std::span<const Part> together) {
+  CommState& comm = *difference(together.front()).plan_.comm;
+  const cudaStream_t stream = together.front().step.stream;
+  difference(together.front()).plan_.tables->upload(stream);
+  std::vector<EncodeDifference>& calls = comm.launches.encode;
+  calls.clear();
+  const auto launch_them = [&] {
+    check(encode_difference_batch(calls, comm.finished_blocks(), stream));
+    calls.clear();
+  };
+  for (const Part& part : together) {
+    const DifferenceCall& call = difference(part);
+    const DifferencePlan& plan = call.plan_;
+    const bool probes = plan.visit.answer || plan.visit.start;
+    const EncodeDifference args = call.encode_args(part.step);
+    if (probes || plan.sampled) launch_them();
+    if (probes && part.step.chunk == 0) check(answer_probe(call.probe_args(), stream));
+    if (plan.sampled) {
+      check(sample_difference(args.encode,
+                              comm.sampling.target(SampleKind::weight, comm.counter_mirror(),
+                                                   part.step.chunk == 0, call.is_last(part.step)),
+                              stream));
+    }
+    calls.push_back(args);
+    if (!probes) continue;
+    launch_them();
+    if (plan.visit.start && call.is_last(part.step)) check(apply_probe(call.probe_args(), stream));
+  }
+  launch_them();
+  for (const Part& part : together) {
+    const DifferenceCall& call = difference(part);
+    const WeightLayout& layout = call.layout_;
+    comm.checksums.seal(
+        checksummed_messages(part.step.workspace.data() + layout.message, layout.message_stride,
+                             call.alone(part.step.chunk).message_stride, 1),
+        stream);
+  }
+}
+
+EncodeDifference DifferenceCall::encode_args(const Step& step) const {
   const CommState& comm = *plan_.comm;
   std::byte* const workspace = step.workspace.data();
   const WeightChunk chunk = chunk_of(step.chunk);
   const auto senders = static_cast<std::uint32_t>(plan_.tables->holdings.size());
   const std::uint32_t place = plan_.tables->own_place;
-  std::byte* const staged = has_second_exchange() ? workspace + layout.staged : nullptr;
-  auto* const maxima = reinterpret_cast<GroupMaxima*>(workspace + layout.maxima);
-  plan_.tables->upload(step.stream);
-  const bool probes = plan_.visit.answer || plan_.visit.start;
-  if (probes && step.chunk == 0) check(answer_probe(probe_args(), step.stream));
-  const EncodeDifferenceArgs args{
-      .chunk = chunk,
-      .shard = plan_.args.send,
-      .entry = plan_.own_entry,
-      .message = workspace + layout.message,
-      .maxima = maxima,
-      .replica = plan_.replica ? own_slice() : nullptr,
-      .staged = staged ? staged + staged_chunk_offset(senders, place, chunk.count, chunk.type) : nullptr,
-      .nonfinite = &comm.counters()->weights};
-  if (plan_.sampled) {
-    check(sample_difference(args,
-                            comm.sampling.target(SampleKind::weight, comm.counter_mirror(), step.chunk == 0,
-                                                 step.chunk + 1 == chunk_count()),
-                            step.stream));
-  }
-  check(encode_difference(args, step.stream));
-  check(seal_difference({.chunk = chunk,
-                         .maxima = maxima,
-                         .sums = plan_.words ? &plan_.words->sums : nullptr,
-                         .slot = plan_.slot,
-                         .sender = comm.rank,
-                         .flags = plan_.own_flags,
-                         .own_flags = plan_.probe && plan_.words ? &plan_.probe->flags : nullptr,
-                         .message = workspace + layout.message,
-                         .staged_header = staged ? staged + place * sizeof(MessageHeader) : nullptr},
-                        step.stream));
-  comm.checksums.seal(
-      checksummed_messages(workspace + layout.message, layout.message_stride, layout.message_stride, 1),
-      step.stream);
-  const bool last = step.chunk + 1 == chunk_count();
-  if (plan_.visit.start && last) check(apply_probe(probe_args(), step.stream));
+  std::byte* const staged = has_second_exchange() ? workspace + layout_.staged : nullptr;
+  auto* const maxima = reinterpret_cast<GroupMaxima*>(workspace + layout_.maxima);
+  return {.encode = {.chunk = chunk,
+                     .shard = plan_.args.send,
+                     .entry = plan_.own_entry,
+                     .message = workspace + layout_.message,
+                     .maxima = maxima,
+                     .replica = plan_.replica ? own_slice() : nullptr,
+                     .staged = staged ? staged + staged_chunk_offset(senders, place, chunk.count, chunk.type)
+                                      : nullptr,
+                     .nonfinite = &comm.counters()->weights},
+          .seal = {.chunk = chunk,
+                   .maxima = maxima,
+                   .sums = plan_.words ? &plan_.words->sums : nullptr,
+                   .slot = plan_.slot,
+                   .sender = comm.rank,
+                   .flags = plan_.own_flags,
+                   .own_flags = plan_.probe && plan_.words ? &plan_.probe->flags : nullptr,
+                   .message = workspace + layout_.message,
+                   .staged_header = staged ? staged + place * sizeof(MessageHeader) : nullptr}};
 }
 
 std::byte* DifferenceCall::own_slice() const {
@@ -119,116 +167,144 @@ void DifferenceCall::only_answer_probe(const Step& step) {
 }
 
 /// Before the data is read.
-void DifferenceCall::verify(Exchange exchange, const Step& step) {
+void DifferenceCall::verify(Exchange exchange, const Step& step) const {
   if (!plan_.comm->checksums.on()) return;
-  const WeightLayout layout = layout_of(step.chunk);
+  const WeightLayout own = alone(step.chunk);
   const WeightTables& tables = *plan_.tables;
   std::byte* const workspace = step.workspace.data();
   Arrived arrived{.exchange = exchange, .parts = {}, .chunk = static_cast<std::uint32_t>(step.chunk)};
   if (exchange == Exchange::weights_in_node) {
     arrived.parts =
-        checksummed_messages(workspace + layout.arriving, layout.staged_stride, layout.staged_stride,
+        checksummed_messages(workspace + layout_.arriving, layout_.staged_stride, own.staged_stride,
                              static_cast<std::uint32_t>(tables.local_peers.size()));
     arrived.headers_per_part = static_cast<std::uint32_t>(tables.holdings.size());
     arrived.passed_on = Exchange::weights_passed_on;
   } else {
     arrived.parts =
-        checksummed_messages(workspace + layout.received, layout.message_stride, layout.message_stride,
+        checksummed_messages(workspace + layout_.received, layout_.message_stride, own.message_stride,
                              static_cast<std::uint32_t>(tables.message_senders.size()));
   }
   plan_.comm->checksums.verify(*plan_.comm, arrived, checksum_call_, step.stream);
 }
 
-void DifferenceCall::launch_add(const Step& step) {
-  const WeightLayout layout = layout_of(step.chunk);
+void DifferenceCall::launch_add(std::span<const Part> together) {
+  const CommState& comm = *difference(together.front()).plan_.comm;
+  std::vector<AddDifference>& calls = difference(together.front()).plan_.comm->launches.add;
+  calls.clear();
+  for (const Part& part : together) {
+    const DifferenceCall& call = difference(part);
+    const bool full = call.plan_.tables->path == WeightPath::full;
+    call.verify(full ? Exchange::difference_all : Exchange::difference_column, part.step);
+    calls.push_back(call.add_args(part.step));
+  }
+  const cudaStream_t stream = together.front().step.stream;
+  check(add_difference_batch(calls, comm.finished_blocks(), stream));
+  for (const Part& part : together) {
+    const DifferenceCall& call = difference(part);
+    if (!call.has_second_exchange()) continue;
+    comm.checksums.seal(
+        checksummed_messages(part.step.workspace.data() + call.layout_.staged, call.layout_.staged_stride,
+                             call.alone(part.step.chunk).staged_stride, 1),
+        stream);
+  }
+}
+
+AddDifference DifferenceCall::add_args(const Step& step) const {
   const CommState& comm = *plan_.comm;
   std::byte* const workspace = step.workspace.data();
   const bool full = plan_.tables->path == WeightPath::full;
-  verify(full ? Exchange::difference_all : Exchange::difference_column, step);
-  check(add_difference({.chunk = chunk_of(step.chunk),
-                        .messages = {workspace + layout.received, layout.message_stride},
-                        .message_count = static_cast<std::uint32_t>(plan_.tables->message_senders.size()),
-                        .skipped = full ? comm.rank : ~0u,
-                        .senders = plan_.tables->device_senders(),
-                        .places = plan_.tables->device_places(),
-                        .ledger = plan_.ledger,
-                        .receive = plan_.args.receive,
-                        .staging = has_second_exchange() ? workspace + layout.staged : nullptr,
-                        .staged_senders = static_cast<std::uint32_t>(plan_.tables->holdings.size()),
-                        .error = comm.error_flag(),
-                        .nonfinite = &comm.counters()->weights},
-                       step.stream));
-  if (!has_second_exchange() || !comm.checksums.on()) return;
-  comm.checksums.seal(
-      checksummed_messages(workspace + layout.staged, layout.staged_stride, layout.staged_stride, 1),
-      step.stream);
+  return {.add = {.chunk = chunk_of(step.chunk),
+                  .messages = {workspace + layout_.received, layout_.message_stride},
+                  .message_count = static_cast<std::uint32_t>(plan_.tables->message_senders.size()),
+                  .skipped = full ? comm.rank : ~0u,
+                  .senders = plan_.tables->device_senders(),
+                  .places = plan_.tables->device_places(),
+                  .ledger = plan_.ledger,
+                  .receive = plan_.args.receive,
+                  .staging = has_second_exchange() ? workspace + layout_.staged : nullptr,
+                  .staged_senders = static_cast<std::uint32_t>(plan_.tables->holdings.size()),
+                  .error = comm.error_flag(),
+                  .nonfinite = &comm.counters()->weights},
+          .publish = has_second_exchange() ? PublishArgs{} : publish_args(step)};
 }
 
-void DifferenceCall::launch_scatter(const Step& step) {
-  const WeightLayout layout = layout_of(step.chunk);
-  verify(Exchange::weights_in_node, step);
-  check(scatter_shards({.chunk = chunk_of(step.chunk),
-                        .messages = {step.workspace.data() + layout.arriving, layout.staged_stride},
-                        .message_count = static_cast<std::uint32_t>(plan_.tables->local_peers.size()),
-                        .senders_per_message = static_cast<std::uint32_t>(plan_.tables->holdings.size()),
-                        .senders = plan_.tables->device_staged(),
-                        .receive = plan_.args.receive,
-                        .error = plan_.comm->error_flag()},
-                       step.stream));
+void DifferenceCall::launch_scatter(std::span<const Part> together) {
+  CommState& comm = *difference(together.front()).plan_.comm;
+  std::vector<ScatterShards>& calls = comm.launches.scatter;
+  calls.clear();
+  for (const Part& part : together) {
+    difference(part).verify(Exchange::weights_in_node, part.step);
+    calls.push_back(difference(part).scatter_args(part.step));
+  }
+  check(scatter_shards_batch(calls, comm.finished_blocks(), together.front().step.stream));
 }
 
-void DifferenceCall::launch_publish(const Step& step) {
-  const WeightLayout layout = layout_of(step.chunk);
+ScatterShards DifferenceCall::scatter_args(const Step& step) const {
+  return {.scatter = {.chunk = chunk_of(step.chunk),
+                      .messages = {step.workspace.data() + layout_.arriving, layout_.staged_stride},
+                      .message_count = static_cast<std::uint32_t>(plan_.tables->local_peers.size()),
+                      .senders_per_message = static_cast<std::uint32_t>(plan_.tables->holdings.size()),
+                      .senders = plan_.tables->device_staged(),
+                      .receive = plan_.args.receive,
+                      .error = plan_.comm->error_flag()},
+          .publish = publish_args(step)};
+}
+
+/// Behind the last chunk, where somebody wants to know.
+PublishArgs DifferenceCall::publish_args(const Step& step) const {
+  PublishArgs args;
+  if (!plan_.words || !is_last(step)) return args;
   const std::byte* const workspace = step.workspace.data();
-  PublishArgs args{.tables = {},
-                   .class_call = plan_.shard.class_call,
-                   .words = plan_.words,
-                   .mirror = plan_.comm->counter_mirror()};
-  args.tables[0] = {.data = workspace + layout.received,
-                    .row_stride = layout.message_stride,
+  args = {.tables = {},
+          .class_call = plan_.shard.class_call,
+          .words = plan_.words,
+          .mirror = plan_.comm->counter_mirror()};
+  args.tables[0] = {.data = workspace + layout_.received,
+                    .row_stride = layout_.message_stride,
                     .rows = static_cast<std::uint32_t>(plan_.tables->message_senders.size())};
   if (plan_.tables->path == WeightPath::node) {
-    args.tables[1] = {.data = workspace + layout.message, .rows = 1};
-    args.tables[2] = {.data = workspace + layout.arriving,
-                      .row_stride = layout.staged_stride,
+    args.tables[1] = {.data = workspace + layout_.message, .rows = 1};
+    args.tables[2] = {.data = workspace + layout_.arriving,
+                      .row_stride = layout_.staged_stride,
                       .rows = static_cast<std::uint32_t>(plan_.tables->local_peers.size()),
                       .columns = static_cast<std::uint32_t>(plan_.tables->holdings.size())};
   }
-  check(publish_words(args, step.stream));
+  return args;
 }
 
 /// Out of place, the own slice is written whatever the owner keeps.
-void DifferenceCall::keep_exact(const Step& step) {
+void DifferenceCall::keep_exact(const Step& step) const {
   if (own_slice() == plan_.args.send) return;
   check(cudaMemcpyAsync(own_slice(), plan_.args.send, plan_.shard.shard * element_bytes(plan_.shard.type),
                         cudaMemcpyDeviceToDevice, step.stream));
 }
 
-void DifferenceCall::exchange_step(const Step& step) {
-  const WeightLayout layout = layout_of(step.chunk);
+/// One message to each peer, or one AllGather: the first call's parts lead those of the others.
+void DifferenceCall::exchange(std::span<const Part> together) {
+  const Step& step = together.front().step;
   const WeightTables& tables = *plan_.tables;
   const RealNccl& real = real_nccl();
+  FunctionStats& counters = plan_.comm->stats->of(Collective::all_gather);
   std::byte* const workspace = step.workspace.data();
-  const WeightChunk chunk = chunk_of(step.chunk);
-  const auto swap = [&](const std::byte* send, std::byte* receive, std::size_t bytes, std::uint32_t peer) {
-    check(real.send(send, bytes, ncclUint8, static_cast<int>(peer), plan_.comm->handle, step.stream));
-    check(real.recv(receive, bytes, ncclUint8, static_cast<int>(peer), plan_.comm->handle, step.stream));
+  const auto swap = [&](const std::vector<std::uint32_t>& peers, std::size_t send, std::size_t receive,
+                        std::size_t bytes) {
+    for (const std::uint32_t peer : peers) {
+      const int rank = static_cast<int>(peer);
+      check(real.send(workspace + send, bytes, ncclUint8, rank, plan_.comm->handle, step.stream));
+      check(real.recv(workspace + receive, bytes, ncclUint8, rank, plan_.comm->handle, step.stream));
+      receive += bytes;
+    }
+    counters.add(Counter::sends, peers.size());
   };
   if (step.step == 0 && tables.path == WeightPath::full) {
-    check(real.all_gather(workspace + layout.message, workspace + layout.received, layout.message_stride,
-                          ncclUint8, plan_.comm->handle, step.stream));
+    const std::size_t bytes = layout_.message_stride;
+    check(real.all_gather(workspace + layout_.received + plan_.comm->rank * bytes,
+                          workspace + layout_.received, bytes, ncclUint8, plan_.comm->handle, step.stream));
+    counters.add(Counter::gathers, 1);
   } else if (step.step == 0) {
-    const std::size_t bytes = message_bytes(chunk.count, 1, chunk.codec);
-    for (std::size_t i = 0; i < tables.message_senders.size(); ++i) {
-      swap(workspace + layout.message, workspace + layout.received + i * layout.message_stride, bytes,
-           tables.message_senders[i]);
-    }
-  } else if (step.step == 1) {
-    const std::size_t bytes = staged_message_bytes(tables.holdings.size(), chunk.count, chunk.type);
-    for (std::size_t i = 0; i < tables.local_peers.size(); ++i) {
-      swap(workspace + layout.staged, workspace + layout.arriving + i * layout.staged_stride, bytes,
-           tables.local_peers[i]);
-    }
+    swap(tables.message_senders, layout_.message, layout_.received, layout_.message_stride);
+  } else {
+    swap(tables.local_peers, layout_.staged, layout_.arriving, layout_.staged_stride);
   }
 }
 
@@ -238,8 +314,7 @@ LinkBytes DifferenceCall::sent_bytes() const {
   for (std::size_t chunk = 0; chunk < chunk_count(); ++chunk) {
     const std::size_t length = chunk_of(chunk).count;
     if (full) {
-      const LinkBytes gathered =
-          plan_.comm->native(Collective::all_gather).of(layout_of(chunk).message_stride);
+      const LinkBytes gathered = plan_.comm->native(Collective::all_gather).of(alone(chunk).message_stride);
       bytes.in_node += gathered.in_node;
       bytes.between_nodes += gathered.between_nodes;
     } else {
@@ -250,15 +325,6 @@ LinkBytes DifferenceCall::sent_bytes() const {
     }
   }
   return bytes;
-}
-
-std::uint64_t DifferenceCall::sends() const {
-  if (plan_.tables->path == WeightPath::full) return 0;
-  return chunk_count() * (plan_.tables->message_senders.size() + plan_.tables->local_peers.size());
-}
-
-std::uint64_t DifferenceCall::gathers() const {
-  return plan_.tables->path == WeightPath::full ? chunk_count() : 0;
 }
 
 }  // namespace sdp4bit

@@ -92,25 +92,56 @@ std::vector<std::uint32_t> staged_senders(WeightPath path, const Topology& topol
   return senders;
 }
 
-WeightLayout weight_layout(std::size_t length, ElementType type, WeightPath path, const Codec& codec,
-                           const Topology& topology) {
-  WeightLayout layout;
+namespace {
+
+/// Puts the parts one behind the other.
+void place(WeightLayout& layout, WeightPath path, const Topology& topology) {
   Areas areas;
-  layout.message_stride = message_bytes(length, 1, codec);
-  layout.maxima = areas.add(group_count(length, codec) * sizeof(GroupMaxima));
+  layout.maxima = areas.add(layout.maxima_bytes);
   if (path == WeightPath::full) {
     layout.received = areas.add(layout.message_stride * topology.ranks);
     layout.message = layout.received + layout.message_stride * topology.rank;
   } else {
     layout.message = areas.add(layout.message_stride);
     layout.received = areas.add(layout.message_stride * (topology.node_count - 1));
-    if (topology.local_size > 1) {
-      layout.staged_stride = staged_message_bytes(topology.node_count, length, type);
-      layout.staged = areas.add(layout.staged_stride);
-      layout.arriving = areas.add(layout.staged_stride * (topology.local_size - 1));
-    }
+    layout.staged = areas.add(layout.staged_stride);
+    layout.arriving = areas.add(layout.staged_stride * (topology.local_size - 1));
   }
   layout.bytes = areas.bytes();
+}
+
+void add_sizes(WeightLayout& sum, const WeightLayout& chunk) {
+  sum.message_stride += chunk.message_stride;
+  sum.staged_stride += chunk.staged_stride;
+  sum.maxima_bytes += chunk.maxima_bytes;
+}
+
+}  // namespace
+
+WeightLayout weight_layout(std::size_t length, ElementType type, WeightPath path, const Codec& codec,
+                           const Topology& topology) {
+  WeightLayout layout;
+  layout.message_stride = message_bytes(length, 1, codec);
+  layout.maxima_bytes = group_count(length, codec) * sizeof(GroupMaxima);
+  if (path != WeightPath::full && topology.local_size > 1)
+    layout.staged_stride = staged_message_bytes(topology.node_count, length, type);
+  place(layout, path, topology);
+  return layout;
+}
+
+void JointWeightLayout::add(const WeightLayout& chunk) {
+  add_sizes(total_, chunk);
+}
+
+WeightLayout JointWeightLayout::next(const WeightLayout& chunk, WeightPath path, const Topology& topology) {
+  WeightLayout layout = total_;
+  place(layout, path, topology);
+  layout.maxima += placed_.maxima_bytes;
+  layout.message += placed_.message_stride;
+  layout.received += placed_.message_stride;
+  layout.staged += placed_.staged_stride;
+  layout.arriving += placed_.staged_stride;
+  add_sizes(placed_, chunk);
   return layout;
 }
 

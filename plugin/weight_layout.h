@@ -43,7 +43,8 @@ enum class WeightPath : std::uint8_t {
 /// Offsets of the parts of a chunk of `length`.
 struct WeightLayout {
   std::size_t message_stride = 0;
-  std::size_t staged_stride = 0;
+  std::size_t staged_stride = 0;  // 0: there is no exchange in the node
+  std::size_t maxima_bytes = 0;
   std::size_t message = 0;   // own message: on `full` within `received`, at the own rank
   std::size_t received = 0;  // messages of the first exchange
   std::size_t staged = 0;    // the own column's shards, for the node
@@ -53,6 +54,20 @@ struct WeightLayout {
 };
 [[nodiscard]] WeightLayout weight_layout(std::size_t length, ElementType type, WeightPath path,
                                          const Codec& codec, const Topology& topology);
+/// Layouts of chunks that travel together, all on one path: add() each, then ask next() for each in the same
+/// order. A message holds theirs one behind the other. Together they need no more than the sum of what they
+/// need alone.
+class JointWeightLayout {
+ public:
+  void add(const WeightLayout& chunk);
+  /// Offsets of the chunk's own parts; strides are those of the shared messages.
+  [[nodiscard]] WeightLayout next(const WeightLayout& chunk, WeightPath path, const Topology& topology);
+
+ private:
+  WeightLayout total_;
+  WeightLayout placed_;  // sizes of the chunks before
+};
+
 /// Elements of a chunk: all where the workspace allows, else a multiple of the group; 0 if not even one group
 /// fits.
 [[nodiscard]] std::size_t weight_chunk_length(std::size_t count, ElementType type, WeightPath path,

@@ -22,12 +22,6 @@ RecordLayout layout_of(const DifferencePlan& plan) {
   return vote_layout(plan.shard.shard, plan.shard.codec.group_size, plan.comm->ranks);
 }
 
-Step inner(const Step& step) {
-  Step of_difference = step;
-  --of_difference.step;
-  return of_difference;
-}
-
 }  // namespace
 
 std::size_t VotedCall::vote_bytes(std::size_t count, std::size_t group_size, std::uint32_t ranks) {
@@ -50,13 +44,23 @@ std::size_t VotedCall::chunk_bytes(std::size_t chunk) const {
   return chunk == 0 ? std::max(bytes, layout_of(plan_).bytes) : bytes;
 }
 
+Part VotedCall::inner(const Step& step) {
+  Part part{.call = &difference_, .step = step};
+  --part.step.step;
+  return part;
+}
+
 void VotedCall::launch_step(const Step& step) {
   if (step.step == 0) {
     if (step.chunk == 0) launch_vote(step);
     return;
   }
   if (step.step == 1 && step.chunk == 0) read_vote(step);
-  if (!native_) return difference_.launch_step(inner(step));
+  if (!native_) {
+    const Part part = inner(step);
+    if (step.step == 1) difference_.arrange({&part, 1});
+    return difference_.launch({&part, 1});
+  }
   if (step.step == 2 && step.chunk == 0) launch_entries(step);
 }
 
@@ -68,7 +72,8 @@ void VotedCall::exchange_step(const Step& step) {
     check(real_nccl().all_gather(workspace + layout.own, workspace + layout.all, sizeof(MessageHeader),
                                  ncclUint8, plan_.comm->handle, step.stream));
   } else if (!native_) {
-    difference_.exchange_step(inner(step));
+    const Part part = inner(step);
+    difference_.exchange({&part, 1});
   } else if (step.step == 1 && step.chunk == 0) {
     check(real_nccl().all_gather(plan_.args.send, plan_.args.receive, plan_.args.count, plan_.args.type,
                                  plan_.comm->handle, step.stream));

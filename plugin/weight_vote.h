@@ -36,6 +36,8 @@ class VotedCall final : public SingleCall {
   [[nodiscard]] static std::size_t vote_bytes(std::size_t count, std::size_t group_size, std::uint32_t ranks);
 
  private:
+  /// The step of the difference.
+  [[nodiscard]] Part inner(const Step& step);
   void launch_vote(const Step& step);
   void read_vote(const Step& step);
   void launch_entries(const Step& step);

@@ -34,6 +34,7 @@ typedef struct {
   uint64_t bytes_in_node;       /* sender and receiver share a node */
   uint64_t bytes_between_nodes; /* they do not */
   uint64_t operations; /* collectives and point-to-point operations executed by this process's ranks */
+  uint64_t launches; /* groups of them, a single call too, given to a communicator's stream: NCCL's kernels */
 } sandboxNcclTraffic;
 
 void sandboxNcclGetTraffic(sandboxNcclTraffic* total);

@@ -15,6 +15,7 @@
 #include "sandbox/nccl/communicator.h"
 #include "sandbox/nccl/settings.h"
 #include "sandbox/nccl/strict.h"
+#include "sandbox/nccl/traffic.h"
 #include "sandbox/nccl/types.h"
 
 namespace sandbox::nccl {
@@ -157,6 +158,7 @@ void Communicator::launch(std::vector<Operation> operations) {
   const cudaError_t error = sandboxStreamEnqueue(main, name.c_str(), run_item, item.get(), release_item);
   if (error == cudaSuccess) {
     item.release();  // NOLINT(bugprone-unused-return-value): release_item owns it now
+    count_launch();
   } else {
     {
       const std::lock_guard pending(pending_mutex_);

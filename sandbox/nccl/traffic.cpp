@@ -117,6 +117,11 @@ std::vector<uint64_t> row_of(Communicator& communicator) {
 
 }  // namespace
 
+void count_launch() {
+  const std::lock_guard lock(ledger().mutex);
+  ++ledger().total.launches;
+}
+
 void count_collective(Communicator& communicator, const Signature& signature) {
   Row row(communicator);
   const int ranks = communicator.ranks();

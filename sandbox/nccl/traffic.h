@@ -13,6 +13,8 @@ class Communicator;
 void count_collective(Communicator& communicator, const Signature& signature);
 void count_send(Communicator& communicator, const Signature& signature);
 void count_receive(const Signature& signature);
+// Counts a group of operations that was given to a stream.
+void count_launch();
 // Keeps the table of a communicator that leaves for the print at exit.
 void keep_traffic_of(Communicator& communicator);
 

@@ -1,8 +1,10 @@
 """Numbers that pages state are those of the source."""
 
 import re
+import subprocess
 import unittest
 
+import built
 import pages
 
 # Where a constant is, and how pages write it: {} is its value.
@@ -40,6 +42,25 @@ class Numbers(unittest.TestCase):
             if stated not in text[page]:
                 wrong.append(f"{page}: does not say: {stated}")
         self.assertEqual(wrong, [])
+
+    def test_the_table_of_least_sizes_is_what_the_library_works_out(self) -> None:
+        program = built.folder() / "tests" / "host" / "plugin" / "host_plugin"
+        printed = subprocess.run(
+            [program, "BreakEven.WithTheDefaultsAllTopologiesPayFromSomeMegabytesOn"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        table = "\n".join(line for line in printed.splitlines() if line.startswith("|"))
+        self.assertIn("| 2 x 8 |", table)
+        self.assertIn(table, (pages.ROOT / "docs" / "choosing_settings.md").read_text(encoding="utf-8"))
+
+    def test_the_table_of_launches_is_what_the_test_of_launches_expects(self) -> None:
+        source = (pages.ROOT / "tests" / "collectives" / "hot_path" / "test_launches.cpp").read_text(encoding="utf-8")
+        rows = re.findall(r'\{"([^"]+)",\s*k\w+,.*?\{(\d+), (\d+), (\d+), (\d+), (\d+), (\d+)\}\}', source, re.DOTALL)
+        self.assertGreater(len(rows), 10)
+        table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+        self.assertIn(table, (pages.ROOT / "docs" / "performance.md").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

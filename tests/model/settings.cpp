@@ -113,7 +113,7 @@ Settings settings_of(const Program& program, int process) {
   settings.reduce_scatter = collectives.find("reduce_scatter") != std::string::npos;
   settings.all_gather = collectives.find("all_gather") != std::string::npos;
   settings.comms = value("COMMS", settings.comms);
-  settings.min_bytes = bytes(value("MIN_BYTES", "1M"));
+  settings.min_bytes = bytes(value("MIN_BYTES", "0"));
   settings.gradient_types = value("GRAD_TYPES", settings.gradient_types);
   settings.weight_types = value("WEIGHT_TYPES", settings.weight_types);
   static_cast<Codecs&>(settings) = codecs_of(program, process);

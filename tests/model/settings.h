@@ -33,7 +33,7 @@ struct Codecs {
 struct Settings : Codecs {
   bool enable = true, reduce_scatter = true, all_gather = true;
   std::string comms = "auto";
-  std::size_t min_bytes = 1 << 20;
+  std::size_t min_bytes = 0;  // programs set it: what auto stands for is not modelled
   std::string gradient_types = "bf16,fp16,fp32", weight_types = "bf16,fp16";
   bool hadamard = true;
   std::string ledger = "node", own_shard = "auto";

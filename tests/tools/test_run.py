@@ -116,7 +116,7 @@ class AsIfAlone(unittest.TestCase):
         result = run("--min-bytes", "4M", "--", "sh", "-c", 'echo "$LD_PRELOAD|$SDP4BIT_MIN_BYTES|$SDP4BIT_SEED"',
                      variables={"SDP4BIT_SEED": "5"})
         self.assertEqual(result.stdout, f"{LIBRARY}|4M|5\n")
-        self.assertIn("SDP4BIT_MIN_BYTES=4M  (default 1M)", result.stderr)
+        self.assertIn("SDP4BIT_MIN_BYTES=4M  (default auto)", result.stderr)
         self.assertIn("SDP4BIT_SEED=5  (from the environment; default 1)", result.stderr)
 
     def test_a_command_begins_at_the_first_word_too(self):

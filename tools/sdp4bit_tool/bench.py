@@ -242,15 +242,16 @@ def _warn_if_native(names: Sequence[str]) -> None:
 
 def _say_what_stays_native(sweep: Sweep) -> None:
     """Sizes that the library leaves to NCCL by their size are no comparison."""
-    text = os.environ.get("SDP4BIT_MIN_BYTES", "1M")
+    text = os.environ.get("SDP4BIT_MIN_BYTES", "auto")
+    automatic = text == "auto"  # by the topology: most begin below this
     try:
-        least = units.parse_bytes(text)
+        least = units.parse_bytes("1M" if automatic else text)
     except ValueError:
         return  # the library says so itself
     if sweep.begin < least:
+        stay = "small sizes stay native" if automatic else f"sizes below SDP4BIT_MIN_BYTES={text} stay native"
         print(
-            f"sdp4bit: sizes below SDP4BIT_MIN_BYTES={text} stay native with the library, too; to measure them export"
-            " SDP4BIT_MIN_BYTES=0",
+            f"sdp4bit: {stay} with the library, too; to measure them export SDP4BIT_MIN_BYTES=0",
             file=sys.stderr,
         )
 

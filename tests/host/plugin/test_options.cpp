@@ -52,10 +52,12 @@ TEST_CASE("Options.ANumberIsTakenWholeOrNotAtAll") {
 }
 
 TEST_CASE("Options.BytesTakeSuffixesAndRefuseOverflow") {
-  CHECK(parse("SDP4BIT_MIN_BYTES=0").config.min_bytes == 0);
-  CHECK(parse("SDP4BIT_MIN_BYTES=3K").config.min_bytes == 3072);
-  CHECK(parse("SDP4BIT_MIN_BYTES=2G").config.min_bytes == std::uint64_t{2} << 30);
-  for (const char* bad : {"K", "1k", "1KB", "1 M", "1.5M", "18446744073709551615G"}) {
+  const auto least = [](std::uint64_t bytes) { return MinBytes{.automatic = false, .bytes = bytes}; };
+  CHECK(parse("SDP4BIT_MIN_BYTES=0").config.min_bytes == least(0));
+  CHECK(parse("SDP4BIT_MIN_BYTES=3K").config.min_bytes == least(3072));
+  CHECK(parse("SDP4BIT_MIN_BYTES=2G").config.min_bytes == least(std::uint64_t{2} << 30));
+  CHECK(parse("SDP4BIT_MIN_BYTES=auto").config.min_bytes == Config{}.min_bytes);
+  for (const char* bad : {"Auto", "auto ", "K", "1k", "1KB", "1 M", "1.5M", "18446744073709551615G"}) {
     CHECK_FALSE(accepted(std::string("SDP4BIT_MIN_BYTES=") + bad));
   }
 }

@@ -6,7 +6,9 @@ namespace sdp4bit {
 namespace {
 
 constexpr CallFacts kCall{.count = 1 << 20, .type = ncclBfloat16};
-constexpr CommFacts kComm{.ranks = 8, .agreement = Agreement::on, .calls_before_group = 10};
+constexpr std::uint64_t kMegabyte = 1 << 20;
+constexpr LeastBytes kLeast{{{{kMegabyte, kMegabyte, kMegabyte}, {kMegabyte, kMegabyte, kMegabyte}}}};
+constexpr CommFacts kComm{.ranks = 8, .agreement = Agreement::on, .calls_before_group = 10, .least = &kLeast};
 
 Reason with_call(auto change) {
   CallFacts call = kCall;
@@ -94,9 +96,18 @@ TEST_CASE("Policy.OptionsNarrowWhatIsTaken") {
         Reason::type_not_taken);
   CHECK(with_config([](Config& config) { config.start_call = 11; }) == Reason::before_start_call);
   CHECK(with_config([](Config& config) { config.start_call = 10; }) == Reason::compressed);
+}
+
+TEST_CASE("Policy.EachFunctionAndTypeHasItsLeastSize") {
   const std::uint64_t bytes = kCall.count * 2 * kComm.ranks;
-  CHECK(with_config([&](Config& config) { config.min_bytes = bytes; }) == Reason::compressed);
-  CHECK(with_config([&](Config& config) { config.min_bytes = bytes + 1; }) == Reason::too_small);
+  const auto with_least = [&](std::uint64_t of_gradients, std::uint64_t of_weights) {
+    LeastBytes least;
+    least.of(Collective::reduce_scatter, ElementType::bfloat16) = of_gradients;
+    least.of(Collective::all_gather, ElementType::bfloat16) = of_weights;
+    return with_comm([&](CommFacts& comm) { comm.least = &least; });
+  };
+  CHECK(with_least(bytes, bytes + 1) == Reason::compressed);
+  CHECK(with_least(bytes + 1, 0) == Reason::too_small);
 }
 
 TEST_CASE("Policy.LeavesSizesThatCannotBe") {

@@ -208,8 +208,8 @@ void Hostile::differences(Figures& figures) {
       ledger(noise(std::max<std::size_t>(16, kNodes * chunk.slots * entry_bytes(chunk.shard, chunk.type)))),
       receive = zeroed(kRanks * chunk.shard * element), staging = zeroed(staged_bytes), error = zeroed(4),
       nonfinite = zeroed(sizeof(NonFiniteGroups)), words = zeroed(sizeof(CallWords)),
-      senders(std::vector<std::uint32_t>{2}), places(std::vector<std::uint32_t>{1}),
-      staged_senders(std::vector<std::uint32_t>{1, 3});
+      finished = zeroed(kFinishedWords * sizeof(std::uint32_t)), senders(std::vector<std::uint32_t>{2}),
+      places(std::vector<std::uint32_t>{1}), staged_senders(std::vector<std::uint32_t>{1, 3});
   require_success(add_difference({.chunk = chunk,
                                   .messages = {received.data(), stride},
                                   .message_count = 1,
@@ -222,18 +222,18 @@ void Hostile::differences(Figures& figures) {
                                   .error = error.as<std::uint32_t>(),
                                   .nonfinite = nonfinite.as<NonFiniteGroups>()},
                                  nullptr));
-  require_success(scatter_shards({.chunk = chunk,
-                                  .messages = {arriving.data(), staged_bytes},
-                                  .message_count = 1,
-                                  .senders_per_message = kNodes,
-                                  .senders = staged_senders.as<std::uint32_t>(),
-                                  .receive = receive.data(),
-                                  .error = error.as<std::uint32_t>()},
-                                 nullptr));
   PublishArgs publish{.tables = {}, .class_call = chunk.class_call, .words = words.as<CallWords>()};
   publish.tables[0] = {.data = received.data(), .row_stride = stride, .rows = 1};
   publish.tables[1] = {.data = arriving.data(), .row_stride = staged_bytes, .rows = 1, .columns = kNodes};
-  require_success(publish_words(publish, nullptr));
+  const ScatterShards scatter{{.chunk = chunk,
+                               .messages = {arriving.data(), staged_bytes},
+                               .message_count = 1,
+                               .senders_per_message = kNodes,
+                               .senders = staged_senders.as<std::uint32_t>(),
+                               .receive = receive.data(),
+                               .error = error.as<std::uint32_t>()},
+                              publish};
+  require_success(scatter_shards_batch({&scatter, 1}, finished.as<std::uint32_t>(), nullptr));
   finish(figures, error, 3);
 }
 
