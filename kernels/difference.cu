@@ -1,15 +1,14 @@
 // The way of a weight difference: coded against the own ledger entry, added to the holders' entries, and
 // spread in the node.
-#include "kernels/batch.h"
 #include "kernels/block_codec.cuh"
+#include "kernels/companded.h"
 #include "kernels/dispatch.h"
 #include "kernels/host_word.cuh"
-#include "kernels/last_block.cuh"
 #include "kernels/launch_kernel.cuh"
 #include "kernels/launch_weight.h"
 #include "kernels/load.h"
+#include "kernels/weight_batch.cuh"
 #include "kernels/weight_header.h"
-#include "kernels/weight_words.cuh"
 
 namespace sdp4bit {
 namespace {
@@ -34,21 +33,6 @@ __device__ __forceinline__ unsigned staged_size(unsigned size) {
   constexpr unsigned kUnit = kMessageAlign / sizeof(T);
   return (size + kUnit - 1) / kUnit * kUnit;
 }
-
-struct EncodeCall {
-  EncodeDifferenceArgs args;
-  SealDifferenceArgs seal;
-  SegmentLayout layout;
-};
-struct AddCall {
-  AddDifferenceArgs args;
-  PublishArgs publish;
-  SegmentLayout layout;
-};
-struct ScatterCall {
-  ScatterShardsArgs args;
-  PublishArgs publish;
-};
 
 /// Grid: tiles of the calls' chunks, strided.
 template <typename T, unsigned Bits>
@@ -78,7 +62,10 @@ __global__ void __launch_bounds__(kThreads)
     SDP4BIT_UNROLL
     for (unsigned i = 0; i < kBlock; ++i) value[i] = 0.0f;
     if (size != 0) load_block(value, shard + begin, size);
-    const std::uint32_t largest_weight = group_maximum(block_magnitude(value), threads, scratch);
+    std::uint32_t largest_weight = group_maximum(block_magnitude(value), threads, scratch);
+    if (layout.coding == Coding::companded) {
+      largest_weight = bits_of(compandable(float_from_bits(largest_weight)));
+    }
     SDP4BIT_UNROLL
     for (unsigned i = 0; i < kBlock; ++i) value[i] -= before[i];
     round_for_coding(value, layout.coding);
@@ -132,18 +119,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__device__ __forceinline__ const std::byte* message_of(const AddDifferenceArgs& args, unsigned message) {
-  return args.messages.data + message * args.messages.stride;
-}
-
-/// Whether a message of one call and that of another name the same part of an entry.
-__device__ __forceinline__ bool same_entry(const AddDifferenceArgs& one, const AddDifferenceArgs& other,
-                                           unsigned message) {
-  return one.ledger != nullptr && one.ledger == other.ledger && one.chunk.offset == other.chunk.offset &&
-         reinterpret_cast<const MessageHeader*>(message_of(one, message))->slot ==
-             reinterpret_cast<const MessageHeader*>(message_of(other, message))->slot;
-}
-
 /// The thread block's tiles of one call's message.
 template <typename T, unsigned Bits>
 __device__ __forceinline__ void add_message(const AddDifferenceArgs& args, const SegmentLayout& layout,
@@ -191,30 +166,14 @@ __device__ __forceinline__ void add_message(const AddDifferenceArgs& args, const
   }
 }
 
-/// The last block of the grid says what the calls of the launch have to say.
-template <typename Call>
-__device__ __forceinline__ void publish_at_the_end(const Batch<Call>& batch, std::uint32_t* finished_blocks) {
-  if (finished_blocks == nullptr || !is_last_block(finished_blocks, gridDim.x * gridDim.y * gridDim.z))
-    return;
-  for (std::uint32_t call = 0; call < batch.calls; ++call) publish_words(batch.call[call].publish);
-}
-
-/// Grid: tiles of the calls' chunks (strided), messages. A sender may name one entry in several calls: then
-/// the blocks of the first of them do the work of the later ones too, in call order.
+/// Grid: tiles of the calls' chunks (strided), messages.
 template <typename T, unsigned Bits>
 __global__ void __launch_bounds__(kThreads)
     add_difference_kernel(const __grid_constant__ Batch<AddCall> batch,
                           std::uint32_t* const finished_blocks) {
   const BlockPlace place = batch.place(blockIdx.x);
-  const AddDifferenceArgs& args = batch.call[place.call].args;
-  bool mine = blockIdx.y != args.skipped;
-  for (std::uint32_t earlier = 0; earlier < place.call; ++earlier) {
-    mine = mine && !same_entry(batch.call[earlier].args, args, blockIdx.y);
-  }
-  for (std::uint32_t call = place.call; mine && call < batch.calls; ++call) {
-    if (call == place.call || same_entry(args, batch.call[call].args, blockIdx.y))
-      add_message<T, Bits>(batch.call[call].args, batch.call[call].layout, place);
-  }
+  for_own_calls(batch, place,
+                [&](const AddCall& call) { add_message<T, Bits>(call.args, call.layout, place); });
   publish_at_the_end(batch, finished_blocks);
 }
 
@@ -288,7 +247,9 @@ cudaError_t encode_difference_batch(std::span<const EncodeDifference> calls, std
           if (args.entry && args.entry == other.entry && args.chunk.offset == other.chunk.offset)
             return false;
         }
-        return batch.call[0].args.chunk.codec == args.chunk.codec && batch.call[0].args.key == args.key;
+        const EncodeDifferenceArgs& first = batch.call[0].args;
+        return first.chunk.codec == args.chunk.codec && first.key == args.key &&
+               has_companded_kernel(first) == has_companded_kernel(args);
       },
       [](const EncodeDifference& call) {
         return EncodeCall{call.encode, call.seal,
@@ -298,6 +259,7 @@ cudaError_t encode_difference_batch(std::span<const EncodeDifference> calls, std
       [&](const Batch<EncodeCall>& batch, const EncodeDifference& first, bool) {
         dim3 grid;
         if (!make_grid(grid, batch)) return cudaErrorInvalidValue;
+        if (has_companded_kernel(first.encode)) return encode_companded(batch, grid, finished_blocks, stream);
         const NoiseKey& from = first.encode.key;
         const PhiloxKey key = noise_key(from.seed, from.rank, from.communicator);
         return with_type(first.encode.chunk.type, [&]<typename T>() {
@@ -330,7 +292,8 @@ cudaError_t add_difference_batch(std::span<const AddDifference> calls, std::uint
       [](const Batch<AddCall>& batch, const AddDifference& call) {
         const AddDifferenceArgs& first = batch.call[0].args;
         return first.chunk.codec == call.add.chunk.codec && first.message_count == call.add.message_count &&
-               first.skipped == call.add.skipped && !receives_into(batch, call.add.receive);
+               first.skipped == call.add.skipped && !receives_into(batch, call.add.receive) &&
+               has_companded_kernel(first) == has_companded_kernel(call.add);
       },
       [](const AddDifference& call) {
         return AddCall{call.add, call.publish, SegmentLayout(call.add.chunk.count, call.add.chunk.codec)};
@@ -341,6 +304,9 @@ cudaError_t add_difference_batch(std::span<const AddDifference> calls, std::uint
       [&](const Batch<AddCall>& batch, const AddDifference& first, bool) {
         dim3 grid;
         if (!make_grid(grid, batch, first.add.message_count)) return cudaErrorInvalidValue;
+        if (has_companded_kernel(first.add)) {
+          return add_companded(batch, grid, words_to_publish(batch, finished_blocks), stream);
+        }
         return with_type(first.add.chunk.type, [&]<typename T>() {
           return with_bits(first.add.chunk.codec.bits, [&]<unsigned Bits>() {
             return launch_kernel(add_difference_kernel<T, Bits>, grid, kThreads, 0, stream, batch,

@@ -26,6 +26,7 @@ std::vector<float> read_entry(const std::byte* entry, const WeightChunk& chunk) 
   return values;
 }
 
+/// What is coded in place of a difference; the maxima of its group are of such numbers.
 float coded_difference(float difference, Coding coding) {
   return coding == Coding::companded ? compandable(difference) : difference;
 }
@@ -101,7 +102,7 @@ void encode_difference(const EncodeDifferenceArgs& args) {
     GroupMaxima& maxima = args.maxima[i / chunk.codec.group_size];
     if (i % chunk.codec.group_size == 0) maxima = {0, 0};
     maxima.difference = std::max(maxima.difference, magnitude_bits(difference[i]));
-    maxima.weight = std::max(maxima.weight, magnitude_bits(weight));
+    maxima.weight = std::max(maxima.weight, magnitude_bits(coded_difference(weight, chunk.codec.coding)));
   }
   std::byte* segment = args.message + sizeof(MessageHeader);
   encode_segment(segment, difference, chunk.count, chunk.codec,

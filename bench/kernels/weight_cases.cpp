@@ -104,14 +104,16 @@ std::vector<Case> weight_cases() {
   for (const Codec& codec : {kInt4, kCompand4}) {
     for (const bool staged : {false, true}) {
       const std::string suffix = describe(codec) + (staged ? ", staged" : "");
-      cases.push_back({"difference bf16 -> " + suffix, "encode_difference_kernel",
+      cases.push_back({"difference bf16 -> " + suffix,
+                       codec == kCompand4 ? "encode_companded_kernel" : "encode_difference_kernel",
                        [=](std::size_t count) { return prepare_difference(count, codec, staged); }});
     }
   }
   for (const Codec& codec : {kInt4, kCompand4}) {
     for (const bool staged : {false, true}) {
       const std::string suffix = describe(codec) + " -> bf16" + (staged ? ", staged" : "");
-      cases.push_back({"apply " + suffix, "add_difference_kernel",
+      cases.push_back({"apply " + suffix,
+                       codec == kCompand4 ? "add_companded_kernel" : "add_difference_kernel",
                        [=](std::size_t count) { return prepare_apply(count, codec, staged); }});
     }
   }

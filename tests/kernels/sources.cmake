@@ -9,5 +9,6 @@ set(KERNEL_TEST_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/test_reduce_requantize.cpp
   ${CMAKE_CURRENT_LIST_DIR}/test_sample.cpp)
 set(WEIGHT_KERNEL_TEST_SOURCES
+  ${CMAKE_CURRENT_LIST_DIR}/weights/test_companded.cpp
   ${CMAKE_CURRENT_LIST_DIR}/weights/test_weights.cpp
   ${CMAKE_CURRENT_LIST_DIR}/weights/weight_phases.cpp)

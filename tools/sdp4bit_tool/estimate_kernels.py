@@ -82,9 +82,9 @@ def weight_kernels(elements: float, nodes: int, local: int) -> Dict[str, Cost]:
     shard = elements / (nodes * local)
     staged = WEIGHT_BYTES if local > 1 else 0  # a copy in the workspace, for the ranks of the node
     costs = {
-        "encode_difference": Cost(shard * (6.51 + staged), shard * (70.1 if local > 1 else 66.6)),
-        "add_difference": Cost(
-            shard * (nodes - 1) * (8.81 + staged), shard * (nodes - 1) * (36.7 if local > 1 else 34.3)
+        "encode_companded": Cost(shard * (6.51 + staged), shard * (13.7 if local > 1 else 13.4)),
+        "add_companded": Cost(
+            shard * (nodes - 1) * (6.57 + staged), shard * (nodes - 1) * (7.3 if local > 1 else 7.0)
         ),
     }
     if local > 1:
