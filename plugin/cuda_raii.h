@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <new>
 #include <utility>
 
 #include "plugin/error.h"
@@ -25,6 +26,13 @@ struct MemoryBlock {
   std::size_t bytes = 0;
 };
 
+/// Room in the lists of what is retired, before something is made that will be: retiring happens where
+/// nothing may fail. False where there is no host memory for it. Given back by retiring, or by give_back_room
+/// where nothing came of it.
+[[nodiscard]] bool take_room_for_memory() noexcept;
+[[nodiscard]] bool take_room_for_event() noexcept;
+void give_back_room_for_memory() noexcept;
+void give_back_room_for_event() noexcept;
 void retire_memory(const MemoryBlock& block) noexcept;
 void retire_event(cudaEvent_t event) noexcept;
 /// Where the device may be waited for: before a communicator is created and after one was destroyed. Frees
@@ -89,6 +97,12 @@ class CudaBuffer {
 
  private:
   cudaError_t allocate(std::size_t bytes) noexcept {
+    if (!take_room_for_memory()) return cudaErrorMemoryAllocation;
+    const cudaError_t error = allocate_block(bytes);
+    if (error != cudaSuccess) give_back_room_for_memory();
+    return error;
+  }
+  cudaError_t allocate_block(std::size_t bytes) noexcept {
     block_ = {.kind = Kind, .bytes = bytes};
     if (const cudaError_t error = cudaGetDevice(&block_.device); error != cudaSuccess) return error;
     if constexpr (Kind == MemoryKind::device) {
@@ -138,9 +152,15 @@ class Event {
 
  private:
   void record(cudaStream_t stream, unsigned flags) {
-    if (!event_) check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+    if (!event_) create();
     check(cudaEventRecordWithFlags(event_, stream, flags));
     recorded_ = true;
+  }
+  void create() {
+    if (!take_room_for_event()) throw std::bad_alloc();
+    const cudaError_t error = cudaEventCreateWithFlags(&event_, cudaEventDisableTiming);
+    if (error != cudaSuccess) give_back_room_for_event();
+    check(error);
   }
   void make_wait(cudaStream_t stream, unsigned flags) const {
     if (recorded_) check(cudaStreamWaitEvent(stream, event_, flags));
