@@ -8,8 +8,9 @@
 //                  here one by one; the rest is the library's own
 //
 // One thread drives two devices that play two nodes. Times are CPU time of this thread, in rounds in which
-// the variants take turns, each ratio the median of the ratios within a round: goals are 1.2 and 0.25, what
-// is allowed leaves room for a busy machine. What no machine changes is how many instructions are the
+// the variants take turns, each ratio the median of the ratios within a round: goals are 1.2 and 0.25; 0.55
+// is where the second one is since a call has fewer launches to be compared with and is made ready to share
+// them. What is allowed leaves room for a busy machine. What no machine changes is how many instructions are the
 // library's own; those may grow by a sixth before somebody has to look.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -224,9 +225,9 @@ int main() {
   }
   std::printf("A group of %d calls takes\n", kDevices);
   bool good = report_instructions("passed through, in the library",
-                                  cluster.instructions_of_group(gather_as_program), 1530);
+                                  cluster.instructions_of_group(gather_as_program), 1700);
   good =
-      report_instructions("compressed, in the library", cluster.instructions_of_group(reduce), 11320) && good;
+      report_instructions("compressed, in the library", cluster.instructions_of_group(reduce), 10830) && good;
 
   Variants variants{{{gather_directly, {}},
                      {gather_by_one_line, {}},
@@ -241,7 +242,7 @@ int main() {
                      1.4) &&
          good;
   good = report_time("compressed, the library's own to its calls", variants[kOurs], variants[kParts], true,
-                     0.4) &&
+                     0.75) &&
          good;
   return good ? 0 : 1;
 }

@@ -158,7 +158,13 @@ void move_generic(Warp& w, const Instr* i, const Access& access, u32 mask) {
       // Surveyed again: other lanes may have been in other windows.
       Access only = access;
       survey<bytes>(only, part);
-      check_and_count<bytes, write>(w, i, only, part, true);
+      // cvta.param: a kernel's parameters have generic addresses, to read only, and are no traffic.
+      const u64 parameters = reinterpret_cast<u64>(w.params);
+      if (!write && only.low >= parameters && only.high <= parameters + w.param_bytes) {
+        require_aligned<bytes>(only, part);
+      } else {
+        check_and_count<bytes, write>(w, i, only, part, true);
+      }
       move_lanes<E, V, write>(w, i, only, part, 0);
     } else if (window == Window::shared) {
       require_aligned<bytes>(access, part);

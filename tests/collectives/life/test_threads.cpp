@@ -76,51 +76,55 @@ TEST_CASE("Threads.AFirstCallNeverWaitsForWorkOfAnotherCommunicator") {
 }
 
 TEST_CASE("Threads.OneThreadInsideNcclHindersNoOther") {
-  const auto outcomes =
-      run_cluster({.node_of = kNodes, .environment = everything_and("SANDBOX_NCCL_TIMEOUT", "20")},
-                  [](RankContext& rank) {
-                    const Reduction call({.count = 400}, rank.rank, rank.ranks),
-                        blocked({.count = 400}, rank.rank, rank.ranks);
-                    ncclComm_t a = nullptr, b = nullptr;
-                    check(ncclCommSplit(rank.comm, 0, rank.rank, &a, nullptr));
-                    check(ncclCommSplit(rank.comm, 0, rank.rank, &b, nullptr));
-                    const cudaStream_t other = new_stream();
-                    for (int i = 0; i < 3; ++i) blocked.issue(a, other);
-                    for (int i = 0; i < 3; ++i) call.issue(b, rank.stream);
-                    check(cudaDeviceSynchronize());
-                    // The fourth call connects: it stays in NCCL until the peer comes, which is last of all.
-                    std::atomic<int> done{0};
-                    std::string trouble;
-                    std::thread caller;
-                    const auto on_a = [&] {
-                      try {
-                        check(cudaSetDevice(0));
-                        blocked.issue(a, other);
-                      } catch (const std::exception& error) {
-                        trouble = error.what();
-                      }
-                      done.store(1);
-                    };
-                    if (rank.rank == 0) {
-                      caller = std::thread(on_a);
-                      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-                    }
-                    for (int i = 0; i < 5; ++i) call.issue(b, rank.stream);
-                    ncclComm_t c = nullptr;
-                    check(ncclCommSplit(rank.comm, 0, rank.rank, &c, nullptr));
-                    ncclRedOp_t op = ncclSum;
-                    float scalar = 2;
-                    check(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat32, ncclScalarHostImmediate, c));
-                    check(ncclRedOpDestroy(op, c));
-                    check(cudaStreamSynchronize(rank.stream));
-                    expect(rank.rank == 1 || done.load() == 0, "still inside");
-                    if (rank.rank == 1) on_a();
-                    if (caller.joinable()) caller.join();
-                    expect(trouble.empty(), trouble);
-                    check(cudaDeviceSynchronize());
-                    for (const ncclComm_t comm : {a, b, c}) check(ncclCommDestroy(comm));
-                    check(cudaStreamDestroy(other));
-                  });
+  const auto outcomes = run_cluster(
+      {.node_of = kNodes, .environment = everything_and("SANDBOX_NCCL_TIMEOUT", "20")},
+      [](RankContext& rank) {
+        const Reduction call({.count = 400}, rank.rank, rank.ranks),
+            blocked({.count = 400}, rank.rank, rank.ranks);
+        ncclComm_t a = nullptr, b = nullptr;
+        check(ncclCommSplit(rank.comm, 0, rank.rank, &a, nullptr));
+        check(ncclCommSplit(rank.comm, 0, rank.rank, &b, nullptr));
+        const cudaStream_t other = new_stream();
+        for (int i = 0; i < 3; ++i) blocked.issue(a, other);
+        for (int i = 0; i < 3; ++i) call.issue(b, rank.stream);
+        check(cudaDeviceSynchronize());
+        // The fourth call connects: it stays in NCCL until the peer comes, which is last of all.
+        std::atomic<int> done{0};
+        std::string trouble;
+        std::jthread caller;  // joined also where something is thrown: its own trouble is then seen
+        const auto on_a = [&] {
+          try {
+            check(cudaSetDevice(0));
+            blocked.issue(a, other);
+          } catch (const std::exception& error) {
+            trouble = error.what();
+          }
+          done.store(1);
+        };
+        if (rank.rank == 0) {
+          caller = std::jthread(on_a);
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        }
+        for (int i = 0; i < 5; ++i) call.issue(b, rank.stream);
+        ncclComm_t c = nullptr;
+        check(ncclCommSplit(rank.comm, 0, rank.rank, &c, nullptr));
+        ncclRedOp_t op = ncclSum;
+        float scalar = 2;
+        check(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat32, ncclScalarHostImmediate, c));
+        check(ncclRedOpDestroy(op, c));
+        check(cudaStreamSynchronize(rank.stream));
+        expect(rank.rank == 1 || done.load() == 0, "still inside");
+        // Only now may the peer come: it waits here for what was just looked at.
+        const DeviceBytes looked(Bytes(4));
+        check(ncclAllReduce(looked.data(), looked.data(), 1, ncclFloat32, ncclSum, c, rank.stream));
+        check(cudaStreamSynchronize(rank.stream));
+        if (rank.rank == 1) on_a();
+        if (caller.joinable()) caller.join();
+        expect(trouble.empty(), trouble);
+        check(cudaDeviceSynchronize());
+        for (const ncclComm_t comm : {a, b, c}) check(ncclCommDestroy(comm));
+        check(cudaStreamDestroy(other));
+      });
   CHECK(failures(outcomes) == "");
 }
 

@@ -178,12 +178,15 @@ TEST_CASE("Memory.VariablesArePerDeviceAndReachableByName") {
   CHECK_FALSE(program.module().variable("no_such_variable", 0));
 }
 
+/// As in programs/memory.cu.
+struct Table {
+  int values[24];
+  float scale;
+  short tail[3];
+};
+
 TEST_CASE("Memory.ParametersAreIndexedByData") {
-  struct Table {
-    int values[24];
-    float scale;
-    short tail[3];
-  } table{};
+  Table table{};
   for (int at = 0; at < 24; ++at) table.values[at] = at * 7;
   table.scale = 0.25f;
   for (int at = 0; at < 3; ++at) table.tail[at] = static_cast<short>(-100 * at);
@@ -218,6 +221,17 @@ TEST_CASE("Memory.GenericPointersReachEverySpace") {
       // A generic pointer to constant memory may look global: it is device memory too.
       if (at % 4 != 3) REQUIRE(actual % 8 == kind);
     }
+  }
+}
+
+TEST_CASE("Memory.ParametersHaveGenericAddresses") {
+  for (const char* image : kImages) {
+    Program program = memory_program(image);
+    Table table{};
+    for (int i = 0; i < 24; ++i) table.values[i] = 7 * i;
+    DeviceArray<int> to(32);
+    program.launch("generic_parameter", threads(1, 32), table, to.data());
+    for (int at = 0; at < 32; ++at) REQUIRE(to[static_cast<std::size_t>(at)] == 7 * (at * 5 % 24));
   }
 }
 

@@ -138,6 +138,12 @@ extern "C" __global__ void index_parameter(const Table table, int* to, float* sc
   scaled[index] = static_cast<float>(index) * table.scale;
 }
 
+/// The parameter by its generic address, as where it is passed on by reference and nothing is inlined.
+extern "C" __global__ void generic_parameter(const __grid_constant__ Table table, int* to) {
+  const volatile int* values = table.values;
+  to[threadIdx.x] = values[(threadIdx.x * 5) % 24];
+}
+
 /// The pointer's space depends on the thread.
 extern "C" __global__ void generic_pointers(const int* global, int* to) {
   __shared__ int shared[32];
