@@ -10,8 +10,8 @@
 // One thread drives two devices that play two nodes. Times are CPU time of this thread, in rounds in which
 // the variants take turns, each ratio the median of the ratios within a round: goals are 1.2 and 0.25; 0.55
 // is where the second one is since a call has fewer launches to be compared with and is made ready to share
-// them. What is allowed leaves room for a busy machine. What no machine changes is how many instructions are the
-// library's own; those may grow by a sixth before somebody has to look.
+// them. What is allowed leaves room for a busy machine. What no machine changes is how many instructions are
+// the library's own; those may grow by a sixth before somebody has to look.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 

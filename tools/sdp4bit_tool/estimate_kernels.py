@@ -83,13 +83,11 @@ def weight_kernels(elements: float, nodes: int, local: int) -> Dict[str, Cost]:
     staged = WEIGHT_BYTES if local > 1 else 0  # a copy in the workspace, for the ranks of the node
     costs = {
         "encode_companded": Cost(shard * (6.51 + staged), shard * (13.7 if local > 1 else 13.4)),
-        "add_companded": Cost(
-            shard * (nodes - 1) * (6.57 + staged), shard * (nodes - 1) * (7.3 if local > 1 else 7.0)
-        ),
+        "add_companded": Cost(shard * (nodes - 1) * (6.57 + staged), shard * (nodes - 1) * 8.5),
     }
     if local > 1:
         passed = shard * nodes * (local - 1)
-        costs["scatter_shards"] = Cost(passed * 5.38, passed * 4.5)
+        costs["scatter_shards"] = Cost(passed * 5.38, passed * 5.6)
     return costs
 
 

@@ -123,7 +123,7 @@ struct Buffers {
       }
       inputs.push_back(std::make_unique<DeviceBytes>(
           Bytes(static_cast<std::size_t>(rank.ranks) * (kCount + i) * 4, std::byte{1})));
-      outputs.push_back(std::make_unique<DeviceBytes>((kCount + i) * 4));
+      outputs.push_back(std::make_unique<DeviceBytes>(Bytes((kCount + i) * 4)));
       gathered.push_back(std::make_unique<DeviceBytes>(weights));
     }
   }

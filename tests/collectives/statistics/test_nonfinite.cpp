@@ -10,7 +10,7 @@
 namespace sdp4bit::test {
 namespace {
 
-const Environment kAll{{"SDP4BIT_COMMS", "all"}, {"SDP4BIT_MIN_BYTES", "0"}};
+const Environment kAll{{"SDP4BIT_COMMS", "all"}, {"SDP4BIT_MIN_BYTES", "0"}, {"SDP4BIT_GRAD_GROUP", "128"}};
 constexpr std::size_t kCount = 1000, kGroups = 8;  // of 128 elements in a segment
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
 
