@@ -34,6 +34,10 @@ from sass.operands import Unsupported  # noqa: E402
 ARCHITECTURES = (80, 90, 100)
 
 
+class NotCounted(Exception):
+    """A row whose machine code has an instruction that the tool does not execute."""
+
+
 def kernels_of(sources: Set[str], architecture: int, folder: Path) -> Dict[str, listing.Kernel]:
     nvcc, nvdisasm = cubin.find_tool("nvcc"), cubin.find_tool("nvdisasm")
     if nvcc is None or nvdisasm is None:
@@ -62,23 +66,31 @@ def count_launch(path: Path, kernels: Dict[str, listing.Kernel], architecture: i
         raise cubin.ToolError(f"{head['row']}: the compiled sources have no kernel {name}")
     try:
         return measure(path, kernels[name], architecture)
-    except (Unsupported, AccessError, Mismatch) as error:
+    except Unsupported as error:
+        raise NotCounted(f"sm_{architecture}, {head['row']}: {error}") from error
+    except (AccessError, Mismatch) as error:
         raise cubin.ToolError(f"sm_{architecture}, {head['row']}: {error}") from error
 
 
 def count_rows(program: Path, architecture: int, filters: List[str], folder: Path, show: bool) -> List[Cost]:
-    """Records the rows' launches and counts each."""
+    """Records the rows' launches and counts each; says which have instructions that the tool does not execute."""
     files = record_launches(program, filters, folder / "launches")
     heads = [launch.read_head(path) for path in files]
     kernels = kernels_of({listing.source_of(head["kernel"]) for head in heads}, architecture, folder)
-    costs = []
+    costs: List[Cost] = []
+    missing: List[str] = []
     for number, (path, head) in enumerate(zip(files, heads)):
         if show:
             progress = f"sm_{architecture} {number + 1}/{len(files)} {head['row']}"
             print(f"\r\033[K{progress}", end="", file=sys.stderr, flush=True)
-        costs.append(count_launch(path, kernels, architecture))
+        try:
+            costs.append(count_launch(path, kernels, architecture))
+        except NotCounted as error:
+            missing.append(str(error))
     if show:
         print("\r\033[K", end="", file=sys.stderr)
+    for text in missing:
+        print(f"not counted: {text}", file=sys.stderr)
     return costs
 
 

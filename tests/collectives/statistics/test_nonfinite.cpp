@@ -10,8 +10,8 @@
 namespace sdp4bit::test {
 namespace {
 
-const Environment kAll{{"SDP4BIT_COMMS", "all"}, {"SDP4BIT_MIN_BYTES", "0"}, {"SDP4BIT_GRAD_GROUP", "128"}};
-constexpr std::size_t kCount = 1000, kGroups = 8;  // of 128 elements in a segment
+const Environment kAll{{"SDP4BIT_COMMS", "all"}, {"SDP4BIT_MIN_BYTES", "0"}};
+constexpr std::size_t kCount = 1000, kGroups = 16;  // of 64 elements in a segment
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
 
 /// One ReduceScatter in which rank 0 has `value` at `index` of the segment of rank `owner`.
@@ -96,6 +96,7 @@ TEST_CASE("NonFinite.WeightsAreCountedToo") {
 
 TEST_CASE("NonFinite.AScaleThatBecameNanOnItsWayIsCountedAndShown", "[G11]") {
   Environment environment = kAll;
+  environment.emplace_back("SDP4BIT_PRESET", "paper");  // scales of four bytes, groups of 128
   environment.emplace_back("SDP4BIT_HADAMARD", "0");
   const auto outcomes =
       run_cluster({.node_of = even_nodes(2, 1), .environment = environment}, [](RankContext& rank) {
