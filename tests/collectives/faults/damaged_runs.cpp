@@ -396,8 +396,8 @@ class Runner {
 
 DamageFigures run_damaged(const DamagedRuns& runs, std::vector<Outcome>& outcomes) {
   Environment environment = kCommon;
-  // Where any header may lead ranks apart some wait in vain; else none does, however slow the machine is.
-  environment.emplace_back("SANDBOX_NCCL_TIMEOUT", runs.damage == Damage::random_header ? "6" : "60");
+  // A rank that was told of damage calls no more, and its peers wait for it so long.
+  environment.emplace_back("SANDBOX_NCCL_TIMEOUT", runs.damage == Damage::random_header ? "6" : "8");
   environment.insert(environment.end(), runs.environment.begin(), runs.environment.end());
   // Seen by all ranks, which are forked processes.
   void* const shared = ::mmap(nullptr, sizeof(std::atomic<unsigned>), PROT_READ | PROT_WRITE,
