@@ -7,9 +7,9 @@ Figures = dict[str, Any]
 
 HEAD = """# Reliability
 
-What was done to the library on the emulated cluster, and what became of it. Made by `scripts/reliability.sh`, which runs the
-long tests; every run of the tests has samples of them (labels `faults`, `fuzz`, `integrity`, `agreement`, `load`), and
-rows of few seconds or ten flips are such samples.
+What was done to the library on the emulated cluster, and what became of it. `scripts/reliability.sh` runs the long tests and
+writes this page from what they print; every run of the tests has samples of them (labels `faults`, `fuzz`, `integrity`,
+`agreement`, `load`).
 
 What these tests found is mended and has a test or an input that is kept: fatbins whose sizes wrap around, or whose PTX asks for
 all memory, hung or ended the emulator; a damaged handshake could put control characters into the log; memory that an aborted
@@ -114,7 +114,8 @@ SECTIONS: dict[str, dict[str, Any]] = {
 
 
 def markdown(results: list[Figures]) -> str:
-    text = HEAD
+    """A `note` among the results says how they came about, where one run of the script did not make them all."""
+    text = HEAD + "".join(f"\n{figures['note']}\n" for figures in results if "note" in figures)
     for kind, section in SECTIONS.items():
         found = [figures for figures in results if kind_of(figures) == kind]
         describe: Callable[[list[Figures]], str] = section["text"]

@@ -20,7 +20,7 @@ class ReliabilityPage(unittest.TestCase):
         self.assertEqual(page.markdown(RESULTS), written, "make it anew: scripts/reliability.sh --page")
 
     def test_every_kind_has_figures(self) -> None:
-        self.assertEqual({page.kind_of(figures) for figures in RESULTS}, set(page.SECTIONS))
+        self.assertEqual({page.kind_of(figures) for figures in RESULTS if "note" not in figures}, set(page.SECTIONS))
 
     def test_no_figure_tells_of_a_failure(self) -> None:
         for figures in RESULTS:
