@@ -1,4 +1,4 @@
-"""The page of figures: one section for each kind of test, from the lines of JSON that the tests print."""
+"""The page of figures: one section for each kind of test, from the lines of JSON that the tests printed."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -8,14 +8,26 @@ Figures = dict[str, Any]
 HEAD = """# Reliability
 
 What was done to the library on the emulated cluster, and what became of it. `scripts/reliability.sh` runs the long tests and
-writes this page from what they print; every run of the tests has samples of them (labels `faults`, `fuzz`, `integrity`,
-`agreement`, `load`).
-
-What these tests found is mended and has a test or an input that is kept: fatbins whose sizes wrap around, or whose PTX asks for
-all memory, hung or ended the emulator; a damaged handshake could put control characters into the log; memory that an aborted
-communicator had retired was lost where `cudaThreadExchangeStreamCaptureMode` or an allocation of host memory failed at the wrong
-moment (two of the runs below, before that was mended); a refused record still told its number of slots.
+writes this page from what they print; `--only` makes single tables or rows anew, so each says which commit it was made at. Every
+run of the tests has samples of them (labels `faults`, `fuzz`, `integrity`, `agreement`, `load`).
 """
+
+FAULTS = {
+    "fail": "a call of CUDA or NCCL fails",
+    "kill": "the rank is killed there",
+    "stop": "the rank stops there for 3 seconds",
+    "exit": "the rank calls exit() there",
+    "malloc": "an allocation of host memory fails",
+    "file": "a system call fails that writes statistics (disk full, read-only, no rights, ...)",
+    "line": "a line of the log cannot be written",
+    "disk": "the disk is full, or the file would grow beyond a limit",
+    "absent": "a rank never makes a call",
+    "version": "a rank has another version of the library",
+    "without": "a rank runs without the library",
+    "fork": "the program forks",
+    "term": "SIGTERM, whose handler calls exit(), or has the default action",
+    "crash": "the program's handler of SIGSEGV runs in the middle of a call",
+}
 
 
 def kind_of(figures: Figures) -> str:
@@ -27,6 +39,8 @@ def kind_of(figures: Figures) -> str:
 
 
 def _number(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -37,23 +51,18 @@ def _table(head: list[str], rows: list[list[Any]]) -> str:
 
 
 def _faults(found: list[Figures]) -> str:
-    titles = {
-        "fail": "a call of CUDA or NCCL fails",
-        "kill": "the rank is killed there",
-        "stop": "the rank stops there for 3 seconds",
-        "exit": "the rank calls exit() there",
-        "malloc": "an allocation of host memory fails",
-    }
-    rows = [
-        [titles[kind], count["injected"], count["finished_right"], count["ended_with_errors"]]
-        for figures in found
-        for kind, count in sorted(figures["by_kind"].items(), key=lambda item: list(titles).index(item[0]))
-    ]
+    counts: dict[str, list[int]] = {}
+    for figures in found:
+        for kind, count in figures["by_kind"].items():
+            sums = counts.setdefault(kind, [0, 0, 0])
+            for place, name in enumerate(("injected", "finished_right", "ended_with_errors")):
+                sums[place] += count[name]
+    rows = [[title, *counts[kind]] for kind, title in FAULTS.items() if kind in counts]
     total = sum(figures["injected"] for figures in found)
     return (
-        f"A job of 2 nodes with 2 ranks runs gradients and weights under four settings. {_number(total)} faults, one a run, at\n"
-        "the library's own calls: each call site fails at its first and its last call, and is once where a rank dies, stops or\n"
-        "leaves. In no run did a rank hang, crash, or get a wrong result without an error.\n\n"
+        f"A job of 2 nodes with 2 ranks runs gradients and weights under four settings. {_number(total)} faults, one a run: each of\n"
+        "the library's call sites of CUDA and NCCL fails at its first and its last call, and is once where a rank dies, stops or\n"
+        "leaves; so do the calls that write files and lines. In no run did a rank hang, crash, or get a wrong result without an error.\n\n"
         + _table(["fault", "injected", "all ranks finished right", "ended with errors"], rows)
     )
 
@@ -64,7 +73,8 @@ def _fuzz(found: list[Figures]) -> str:
         for figures in sorted(found, key=lambda each: str(each["fuzz"]))
     ]
     return (
-        "Under the address and undefined-behaviour sanitizers (the tool's JSON: any exception but the tool's own).\n\n"
+        "Under the address and undefined-behaviour sanitizers (the tool's JSON: any exception but the tool's own; the kernels: the\n"
+        "emulated device's own check of each access). Seconds are the processor's.\n\n"
         + _table(["reader", "seconds", "inputs", "edges of the code reached", "findings"], rows)
     )
 
@@ -90,7 +100,7 @@ def _agreement(found: list[Figures]) -> str:
     ]
     return (
         f"The decisions of the library, explored exhaustively ([how](agreement.md)): {_number(last['violations'])} violations;\n"
-        f"{last['mistakes_found']} of {last['mistakes']} planted mistakes found.\n\n"
+        f"{last['mistakes_found']} of {last['mistakes']} planted mistakes of the model found.\n\n"
         + _table(["scenario", "ranks", "states", "transitions", "depth", "complete"], rows)
     )
 
@@ -111,14 +121,53 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "load": {"mark": "load", "title": "Load", "text": _load},
     "agreement": {"mark": "states_3_ranks", "title": "Agreement", "text": _agreement},
 }
+SOURCE_BUGS = "agreement_finds_"  # tests that explore a source with a planted bug: they print nothing, and pass
 
 
-def markdown(results: list[Figures]) -> str:
-    """A `note` among the results says how they came about, where one run of the script did not make them all."""
-    text = HEAD + "".join(f"\n{figures['note']}\n" for figures in results if "note" in figures)
+def _made(entries: dict[str, Figures]) -> str:
+    """Which commit a table tells of, and when it was measured."""
+    tests_of: dict[tuple[str, str], list[str]] = {}
+    for name, entry in sorted(entries.items()):
+        tests_of.setdefault((entry["date"], entry["commit"]), []).append(name)
+    if len(tests_of) == 1:
+        ((date, commit),) = tests_of
+        return f"\nMade on {date} at commit `{commit}`.\n"
+    lines = [
+        f"- {date} at commit `{commit}`: {', '.join(f'`{name}`' for name in names)}"
+        for (date, commit), names in sorted(tests_of.items())
+    ]
+    return "\nMade on\n\n" + "\n".join(lines) + "\n"
+
+
+def _source_bugs(results: dict[str, Figures]) -> str:
+    found = {name: entry for name, entry in results.items() if name.startswith(SOURCE_BUGS)}
+    if not found:
+        return ""
+    names = ", ".join(name[len(SOURCE_BUGS) :].replace("_", " ") for name in sorted(found))
+    return (
+        f"\n{len(found)} bugs planted in the library's own sources, of which the exploration found each: {names}.\n"
+        + _made(found)
+    )
+
+
+def _findings(findings: list[Figures]) -> str:
+    rows = [[each["found_by"], each["what"], ", ".join(f"`{name}`" for name in each["kept_by"])] for each in findings]
+    return (
+        "\n## Findings\n\nWhat these tests found, and what fails since then if it comes back: a test, or an input that the fuzzer\n"
+        "begins with.\n\n" + _table(["found by", "what it was", "kept by"], rows)
+    )
+
+
+def markdown(results: dict[str, Figures], findings: list[Figures]) -> str:
+    text = HEAD
     for kind, section in SECTIONS.items():
-        found = [figures for figures in results if kind_of(figures) == kind]
+        entries = {
+            name: entry for name, entry in sorted(results.items()) if any(kind_of(each) == kind for each in entry["figures"])
+        }
+        figures = [each for entry in entries.values() for each in entry["figures"] if kind_of(each) == kind]
         describe: Callable[[list[Figures]], str] = section["text"]
-        if found:
-            text += f"\n## {section['title']}\n\n{describe(found)}"
-    return text
+        if figures:
+            text += f"\n## {section['title']}\n\n{describe(figures)}{_made(entries)}"
+            if kind == "agreement":
+                text += _source_bugs(results)
+    return text + (_findings(findings) if findings else "")
