@@ -55,7 +55,7 @@ struct EncodePlaces {
 };
 
 /// Codes differences with their group's scale and curve, adds the decoded codes to the entry, and writes all.
-template <typename T, bool Whole>
+template <typename T, bool OneWarp, bool Whole>
 __device__ __forceinline__ void code_and_store(const EncodeCall& call, const EncodePlaces<T>& first,
                                                std::uint32_t tile, const PieceRange<Whole>& range,
                                                const std::uint32_t (&difference)[kPairs],
@@ -80,10 +80,12 @@ __device__ __forceinline__ void code_and_store(const EncodeCall& call, const Enc
     }
   }
   store_pieces(first.entry + before, held, range);
-  if (first.facts & kHasReplica) store_pieces(first.replica + before, held, range);
-  if (first.facts & kHasStaged) store_pieces(first.staged + before, held, range, kStagingUnit<T>);
+  if (first.facts & (kHasReplica | kHasStaged)) {
+    if (first.facts & kHasReplica) store_pieces(first.replica + before, held, range);
+    if (first.facts & kHasStaged) store_pieces(first.staged + before, held, range, kStagingUnit<T>);
+  }
   if ((first.facts & kLeadsGroup) && (Whole || range.left != 0)) {
-    const unsigned shift = call.layout.group_shift;
+    const unsigned shift = OneWarp ? log2_of_power(kWarpTile) : call.layout.group_shift;
     const std::uint32_t group = (tile << (log2_of_power(kTile) - shift)) + (first_piece() >> shift);
     std::byte* const segment = call.args.message + call.layout.segment_offset(0);
     if (call.layout.scale == ScaleType::float32) {
@@ -111,7 +113,7 @@ __device__ __forceinline__ bool encode_tile(const EncodeCall& call, const Encode
   // Weights may round to infinity where differences do not.
   if (!is_middle(scale) || (sizeof(T) == 4 && maxima.weight >= 0x7f800000u)) return false;
   const CurvePairs curve = curve_pairs(float_from_bits(scale));
-  code_and_store(call, first, tile, range, difference, held, scale, curve, maxima, levels);
+  code_and_store<T, OneWarp>(call, first, tile, range, difference, held, scale, curve, maxima, levels);
   return true;
 }
 
@@ -135,7 +137,7 @@ __device__ __forceinline__ void encode_tile_carefully(const EncodeCall& call, co
     }
   }
   const CurvePairs curve = move_to_middle(difference, float_from_bits(scale));
-  code_and_store(call, first, tile, range, difference, held, scale, curve, maxima, levels);
+  code_and_store<T, OneWarp>(call, first, tile, range, difference, held, scale, curve, maxima, levels);
 }
 
 /// The zeros between a segment's last scale and its codes.

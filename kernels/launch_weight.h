@@ -31,7 +31,7 @@ struct WeightChunk {
 };
 
 /// Largest magnitudes of a group, as magnitude_bits: what the sums of "small" and "jump" are made of.
-struct GroupMaxima {
+struct alignas(8) GroupMaxima {
   std::uint32_t difference;
   std::uint32_t weight;
 };

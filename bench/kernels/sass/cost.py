@@ -14,7 +14,7 @@ from .operations import access_bytes, decode, label_of
 from .warp import LANES, run_block
 
 CONVERSIONS = {"F2F", "F2I", "I2F", "MUFU", "POPC", "FLO", "FRND"}
-FUSED_PIPE = {"FADD", "FMUL", "FFMA", "IMAD", "HADD2", "HMUL2", "HFMA2", "FADD2", "FMUL2", "FFMA2", "I2FP", "F2FP"}
+FUSED_PIPE = {"FADD", "FMUL", "FFMA", "IMAD", "HADD2", "HMUL2", "HFMA2", "IDP", "FADD2", "FMUL2", "FFMA2", "I2FP", "F2FP"}
 MEMORY = {"LDG", "STG", "LDS", "STS", "LDC", "LDCU", "ULDC", "LD", "ST", "RED", "REDG", "ATOMG", "ATOMS", "LDL", "STL"}
 CONTROL = {"BRA", "BSSY", "BSYNC", "EXIT", "BAR", "NOP", "BREAK", "WARPSYNC", "YIELD", "CALL", "RET", "BMOV"}
 
@@ -34,7 +34,7 @@ class Cost:
     per_element: float  # within the loop over tiles
     entry_per_element: float  # outside of it: once a thread block
     pipes: Dict[str, float] = field(default_factory=dict)
-    wide_share: float = 0.0  # of the bytes moved to and from global memory in the loop, by 16-byte accesses
+    wide_share: float = 0.0  # of the places in global memory that are moved in the loop, in bytes: by 16 at a time
 
 
 def pipe_of(instruction: Instruction) -> str:
@@ -47,13 +47,30 @@ def pipe_of(instruction: Instruction) -> str:
         return "conversion"
     if base in FUSED_PIPE:
         return "fma"
-    if base.startswith("U") or base in ("S2UR", "R2UR"):
+    if base.startswith("U") or base in ("S2UR", "R2UR", "REDUX", "CREDUX"):
         return "uniform"
     return "alu"
 
 
 def loop_body(kernel: Kernel, inside: Set[int]) -> Set[int]:
-    """The instructions of the outermost loop that contains all of `inside`; all instructions if there is none."""
+    """The instructions of the innermost loop that contains all of `inside`; all instructions if there is none."""
+    successors = _successors(kernel)
+    found = set(range(len(kernel.instructions)))
+    while True:
+        loops = [each for each in _components(successors) if len(each) > 1 and inside <= each]
+        if not loops:
+            return found
+        (found,) = loops
+        # A loop within is one that goes on without the way back to where this one begins, its lowest place.
+        first = min(found)
+        successors = [
+            [target for target in targets if source in found and target in found and target != first]
+            for source, targets in enumerate(successors)
+        ]
+
+
+def _successors(kernel: Kernel) -> List[List[int]]:
+    """Where execution may go after each instruction."""
     successors: List[List[int]] = []
     for index, instruction in enumerate(kernel.instructions):
         after = [index + 1] if index + 1 < len(kernel.instructions) else []
@@ -67,10 +84,7 @@ def loop_body(kernel: Kernel, inside: Set[int]) -> Set[int]:
         elif instruction.base in ("EXIT", "RET") and not instruction.guard:
             after = []
         successors.append(after)
-    for component in _components(successors):
-        if inside <= component and len(component) > 1:
-            return component
-    return set(range(len(kernel.instructions)))
+    return successors
 
 
 def _components(successors: List[List[int]]) -> List[Set[int]]:
@@ -156,7 +170,7 @@ def measure(record: Path, kernel: Kernel, architecture: int) -> Cost:
         pipes[pipe_of(code[index])] += times
         if index in moved:
             size = access_bytes(code[index])
-            bytes_moved[size >= 16] += warp.performed[index] * size
+            bytes_moved[size >= 16] += len(warp.touched[index]) * size
     total_bytes = sum(bytes_moved.values())
     return Cost(
         row=launch.row,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
+from operator import add, and_, or_, xor
 from typing import Callable, Dict
 
 from . import operations_float, operations_integer
@@ -67,6 +69,7 @@ def load_global(instruction: Instruction) -> Step:
             shared, begin = w.block.shared, begin & WORD
             put(w, t, sum(shared.get(begin + i, 0) << (8 * i) for i in range(size)))
         else:
+            w.touched[w.place].add(begin)
             put(w, t, w.block.memory.load(begin, size))
 
     return step
@@ -75,7 +78,13 @@ def load_global(instruction: Instruction) -> Step:
 def store_global(instruction: Instruction) -> Step:
     size = access_bytes(instruction)
     at, get = address(instruction.operands[0]), _gather(instruction.operands[1], size)
-    return lambda w, t: w.block.memory.store(at(w, t), size, get(w, t))
+
+    def step(w, t):
+        begin = at(w, t)
+        w.touched[w.place].add(begin)
+        w.block.memory.store(begin, size, get(w, t))
+
+    return step
 
 
 def load_shared(instruction: Instruction) -> Step:
@@ -152,23 +161,15 @@ def lane_to_uniform(instruction: Instruction) -> Step:
     return lambda w, t: put(w, t, read(w, t))
 
 
-def vote(instruction: Instruction) -> Step:
-    """Over the active lanes: a mask of those for which the last predicate holds, or whether it holds for any or all."""
-    mode = instruction.name.split(".")[1]
-    if mode not in ("ANY", "ALL"):
+def reduce_lanes(instruction: Instruction) -> Step:
+    """REDUX and CREDUX: one word of the active lanes' words."""
+    operations = {(): "AND", ("OR",): "OR", ("XOR",): "XOR", ("SUM",): "SUM", ("MAX",): "MAX", ("MIN",): "MIN"}
+    mode = operations.get(tuple(instruction.name.split(".")[1:]))
+    if mode is None or (instruction.guard and not is_uniform(instruction.guard)):
         raise Unsupported(instruction.name)
-    outs, condition = instruction.operands[:-1], predicate(instruction.operands[-1])
-    masks = [set_register(out) for out in outs if not is_predicate(out)]
-    answers = [set_predicate(out) for out in outs if is_predicate(out)]
-
-    def step(w, t):
-        holds = [lane for lane in w.active if condition(w, lane)]
-        for put in masks:
-            put(w, t, sum(1 << lane for lane in holds))
-        for put in answers:
-            put(w, t, len(holds) > 0 if mode == "ANY" else len(holds) == len(w.active))
-
-    return step
+    combine = {"AND": and_, "OR": or_, "XOR": xor, "SUM": add, "MAX": max, "MIN": min}[mode]
+    put, read = set_register(instruction.operands[0]), integer(instruction.operands[1])
+    return lambda w, t: put(w, t, reduce(combine, (read(w, lane) & WORD for lane in w.active)))
 
 
 def label_of(kernel: Kernel, instruction: Instruction) -> int:
@@ -249,6 +250,33 @@ class Shuffle(Decoded):
         return len(lanes)
 
 
+class Vote(Decoded):
+    """A mask of the active lanes for which the last predicate holds, or whether it holds for any or all: all lanes
+    read before any is written."""
+
+    def __init__(self, instruction: Instruction) -> None:
+        uniform = instruction.base == "VOTEU"
+        super().__init__(instruction, nothing, uniform)
+        self._mode = instruction.name.split(".")[1]
+        if self._mode not in ("ANY", "ALL"):
+            raise Unsupported(instruction.name)
+        outs, self._condition = instruction.operands[:-1], predicate(instruction.operands[-1])
+        self._masks = [set_register(out) for out in outs if not is_predicate(out)]
+        self._answers = [set_predicate(out) for out in outs if is_predicate(out)]
+
+    def execute(self, warp) -> int:
+        holds = [lane for lane in warp.active if self._condition(warp, lane)]
+        answer = len(holds) > 0 if self._mode == "ANY" else len(holds) == len(warp.active)
+        lanes = warp.active[:1] if self._once else warp.active
+        lanes = [lane for lane in lanes if self._guard is None or self._guard(warp, lane)]
+        for lane in lanes:
+            for put in self._masks:
+                put(warp, lane, sum(1 << each for each in holds))
+            for put in self._answers:
+                put(warp, lane, answer)
+        return len(lanes)
+
+
 _MOVEMENT: Dict[str, Callable[[Instruction], Step]] = {
     "LDG": load_global,
     "LD": load_global,
@@ -265,23 +293,25 @@ _MOVEMENT: Dict[str, Callable[[Instruction], Step]] = {
     "S2UR": special_register,
     "CS2R": special_register,
     "R2UR": lane_to_uniform,
-    "VOTEU": vote,
-    "VOTE": vote,
+    "REDUX": reduce_lanes,
+    "CREDUX": reduce_lanes,
 }
 _CONTROL: Dict[str, Step] = {"EXIT": leave, "BAR": barrier}
 _NOTHING = {
     "NOP", "BSSY", "BSYNC", "BREAK", "BMOV", "WARPSYNC", "YIELD", "DEPBAR", "MEMBAR", "ERRBAR", "CCTL", "ACQBULK",
-    "CGAERRBAR", "PREEXIT", "UCGABAR_ARV", "UCGABAR_WAIT", "NANOSLEEP",
+    "CGAERRBAR", "PREEXIT", "UCGABAR_ARV", "UCGABAR_WAIT", "NANOSLEEP", "ENDCOLLECTIVE",
 }  # fmt: skip
 
 
 def decode(kernel: Kernel, instruction: Instruction) -> Decoded:
     """Never fails: an instruction that is not known fails when it is executed."""
     base = instruction.base
-    uniform = base.startswith("U") or base in ("S2UR", "LDCU", "VOTEU", "R2UR")
+    uniform = base.startswith("U") or base in ("S2UR", "LDCU", "R2UR", "REDUX", "CREDUX")
     try:
         if base == "SHFL":
             return Shuffle(instruction)
+        if base in ("VOTE", "VOTEU"):
+            return Vote(instruction)
         if base in _NOTHING:
             return Decoded(instruction, nothing, True)
         if base == "RET":

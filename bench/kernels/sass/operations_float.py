@@ -31,7 +31,12 @@ def fused_multiply_add(instruction: Instruction) -> Step:
     return lambda w, t: put(w, t, to_word(fused(a(w, t), b(w, t), c(w, t))))
 
 
-def extreme(instruction: Instruction) -> Step:
+def ordered(value: float) -> tuple:
+    """Sorts numbers as minima and maxima do: -0 is below +0."""
+    return value, math.copysign(1.0, value)
+
+
+def extreme_of_floats(instruction: Instruction) -> Step:
     operands = instruction.operands
     put = set_register(operands[0])
     reads = [float_bits(operand) for operand in operands[1:-1]]
@@ -44,9 +49,34 @@ def extreme(instruction: Instruction) -> Step:
         if not numbers or (keeps_nan and len(numbers) < len(words)):
             put(w, t, 0x7FFFFFFF)
             return
-        # -0 is below +0.
-        key = lambda word: (to_float(word), -(word >> 31))  # noqa: E731
-        put(w, t, min(numbers, key=key) if least(w, t) else max(numbers, key=key))
+        pick = min if least(w, t) else max
+        put(w, t, pick(numbers, key=lambda word: ordered(to_float(word))))
+
+    return step
+
+
+def extreme_of_pairs(instruction: Instruction) -> Step:
+    """HMNMX2, of two words, and VHMNMX, of three: each half is the least or the largest of the words' halves."""
+    operands = instruction.operands
+    brain = "BF16_V2" in instruction.name
+    if not set(instruction.name.split(".")[1:]) <= {"BF16_V2", "NAN"}:
+        raise Unsupported(instruction.name)
+    put, least = set_register(operands[0]), predicate(operands[-1])
+    reads = [halves(operand, brain) for operand in operands[1:-1]]
+    keeps_nan = ".NAN" in instruction.name
+
+    def step(w, t):
+        pick = min if least(w, t) else max
+        words = [read(w, t) for read in reads]
+        result = 0
+        for half in (0, 1):
+            values = [word[half] for word in words]
+            numbers = [value for value in values if value == value]
+            if not numbers or (keeps_nan and len(numbers) < len(values)):
+                result |= 0x7FFF << 16 * half
+            else:
+                result |= to_half(pick(numbers, key=ordered), brain) << 16 * half
+        put(w, t, result)
 
     return step
 
@@ -170,8 +200,9 @@ def half_arithmetic(instruction: Instruction) -> Step:
         if operands[1] != "-RZ":
             raise Unsupported(f"{instruction.name} of {operands[1]}")
         return lambda w, t: put(w, t, to_word(body(w, t)[0]))
-    if any(suffix in instruction.name for suffix in (".RELU", ".SAT", ".FTZ", ".F32")):
+    if any(suffix in instruction.name for suffix in (".SAT", ".FTZ", ".F32")):
         raise Unsupported(instruction.name)
+    not_negative = ".RELU" in instruction.name  # what is below zero, or -0, becomes +0; a NaN stays
     if instruction.base == "HFMA2" and operands[1] == "-RZ" and operands[2] == "RZ" and len(operands) == 5:
         value = half_immediate(operands[3], brain) << 16 | half_immediate(operands[4], brain)
         return lambda w, t: put(w, t, value)
@@ -195,6 +226,8 @@ def half_arithmetic(instruction: Instruction) -> Step:
     def step(w, t):
         both = [read(w, t) for read in reads]
         low, high = (to_half(combine([value[half] for value in both]), brain) for half in (0, 1))
+        if not_negative:
+            low, high = (0 if half & 0x8000 else half for half in (low, high))
         put(w, t, high << 16 | low)
 
     return step
@@ -204,8 +237,10 @@ OPERATIONS: Dict[str, Callable[[Instruction], Step]] = {
     "FADD": add,
     "FMUL": multiply,
     "FFMA": fused_multiply_add,
-    "FMNMX": extreme,
-    "FMNMX3": extreme,
+    "FMNMX": extreme_of_floats,
+    "FMNMX3": extreme_of_floats,
+    "HMNMX2": extreme_of_pairs,
+    "VHMNMX": extreme_of_pairs,
     "FSEL": select,
     "FSETP": compare,
     "MUFU": special_function,

@@ -267,7 +267,7 @@ def compare(instruction: Instruction) -> Step:
     return step
 
 
-def extreme(instruction: Instruction) -> Step:
+def extreme_of_integers(instruction: Instruction) -> Step:
     """VIMNMX and IMNMX: the least where the last predicate holds, else the largest; VIADDMNMX adds first."""
     operands = list(instruction.operands)
     is_signed = ".U32" not in instruction.name
@@ -304,6 +304,29 @@ def permute(instruction: Instruction) -> Step:
                 byte = 0xFF if byte & 0x80 else 0
             value |= byte << (8 * i)
         put(w, t, value)
+
+    return step
+
+
+def dot_product(instruction: Instruction) -> Step:
+    """IDP.4A: four bytes by four. IDP.2A: two halves by the two lower (LO) or upper (HI) bytes. Both add a word."""
+    parts = instruction.name.split(".")[1:]
+    if parts[-2:] not in (["U8", "U8"], ["U16", "U8"]):
+        raise Unsupported(instruction.name)
+    put = set_register(instruction.operands[0])
+    a, b, c = (integer(operand) for operand in instruction.operands[1:4])
+    if parts[0] == "4A" and len(parts) == 3:
+        width, count, first = 8, 4, 0
+    elif parts[0] == "2A" and parts[1] in ("LO", "HI"):
+        width, count, first = 16, 2, 0 if parts[1] == "LO" else 2
+    else:
+        raise Unsupported(instruction.name)
+    mask = (1 << width) - 1
+
+    def step(w, t):
+        x, y = a(w, t), b(w, t)
+        products = ((x >> width * i & mask) * (y >> 8 * (first + i) & 0xFF) for i in range(count))
+        put(w, t, sum(products) + c(w, t))
 
     return step
 
@@ -370,11 +393,12 @@ OPERATIONS: Dict[str, Callable[[Instruction], Step]] = {
     "LOP3": logic3,
     "PLOP3": predicate_logic,
     "ISETP": compare,
-    "IMNMX": extreme,
-    "VIMNMX": extreme,
-    "VIMNMX3": extreme,
-    "VIADDMNMX": extreme,
+    "IMNMX": extreme_of_integers,
+    "VIMNMX": extreme_of_integers,
+    "VIMNMX3": extreme_of_integers,
+    "VIADDMNMX": extreme_of_integers,
     "PRMT": permute,
+    "IDP": dot_product,
     "SEL": select,
     "IABS": absolute,
     "POPC": population,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Callable, Dict, List, Optional
+from collections import Counter, defaultdict
+from typing import Callable, DefaultDict, Dict, List, Optional, Set
 
 from .launch import Launch, Memory
 from .listing import Instruction, Kernel
@@ -48,8 +48,10 @@ class Warp:
         self.places: List[Optional[int]] = [0] * LANES
         self.executed: Counter = Counter()  # by index of the instruction: times issued
         self.performed: Counter = Counter()  # ... and lanes for which its guard held
+        self.touched: DefaultDict[int, Set[int]] = defaultdict(set)  # ... and addresses in global memory
         self.at_barrier = False
         self.active: List[int] = []
+        self.place = 0  # of the instruction that is executed
 
     def constant(self, bank: int, offset: int, size: int) -> int:
         return int.from_bytes(self.block.constants[bank][offset : offset + size], "little")
@@ -81,6 +83,7 @@ class Warp:
             place = min(here)
             self.active = [lane for lane in range(LANES) if self.places[lane] == place]
             instruction = self.code[place]
+            self.place = place
             self.executed[place] += 1
             for lane in self.active:
                 self.places[lane] = place + 1
