@@ -6,6 +6,7 @@
 
 #include "kernels/element.h"
 #include "kernels/host_device.h"
+#include "kernels/instructions.h"
 
 namespace sdp4bit {
 
@@ -31,9 +32,7 @@ inline float add_to_odd(double a, double b) {
 /// a * b + c.
 SDP4BIT_HOST_DEVICE BFloat16 multiply_add(BFloat16 a, BFloat16 b, BFloat16 c) {
 #ifdef __CUDA_ARCH__
-  BFloat16 result;
-  asm("fma.rn.bf16 %0, %1, %2, %3;" : "=h"(result.bits) : "h"(a.bits), "h"(b.bits), "h"(c.bits));
-  return result;
+  return {instructions::multiply_add_bfloat16(a.bits, b.bits, c.bits)};
 #else
   const double product = double{to_float(a)} * double{to_float(b)};  // 16 bits: exact
   return from_float<BFloat16>(add_to_odd(product, to_float(c)));

@@ -9,6 +9,7 @@
 #include "kernels/codec.h"
 #include "kernels/compand.h"
 #include "kernels/fast_codec.h"
+#include "kernels/instructions.h"
 #include "kernels/memory.cuh"
 #include "kernels/warp_tile.cuh"
 #include "kernels/weight_header.h"
@@ -19,20 +20,14 @@ inline constexpr unsigned kPairs = kBlock / 2;
 
 __device__ __forceinline__ std::uint32_t multiply_add_pair(std::uint32_t a, std::uint32_t b,
                                                            std::uint32_t c) {
-  std::uint32_t result;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
-  return result;
+  return instructions::multiply_add_bfloat16_pair(a, b, c);
 }
 /// A NaN wins.
 __device__ __forceinline__ std::uint32_t max_pair(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t result;
-  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
-  return result;
+  return instructions::max_or_nan_bfloat16_pair(a, b);
 }
 __device__ __forceinline__ std::uint32_t min_pair(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t result;
-  asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
-  return result;
+  return instructions::min_or_nan_bfloat16_pair(a, b);
 }
 __device__ __forceinline__ std::uint32_t magnitude_pair(std::uint32_t a) {
   return a & 0x7fff7fffu;
@@ -44,9 +39,7 @@ __device__ __forceinline__ std::uint32_t make_pair(BFloat16 both) {
   return make_pair(both, both);
 }
 __device__ __forceinline__ std::uint32_t narrow_pair(float low, float high) {
-  std::uint32_t result;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-  return result;
+  return instructions::to_bfloat16_pair(low, high);
 }
 
 /// Element `i` of a thread's words, and its way back.

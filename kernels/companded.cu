@@ -21,8 +21,8 @@ template <bool OneWarp>
 __device__ __forceinline__ GroupMaxima group_maxima(std::uint32_t maxima, unsigned warps,
                                                     GroupMaxima (&scratch)[kThreads / 32]) {
   // Magnitudes order as integers; below the weight's, the other's bits do not count.
-  GroupMaxima largest{__reduce_max_sync(0xffffffffu, maxima << 16),
-                      __reduce_max_sync(0xffffffffu, maxima) & 0xffff0000u};
+  GroupMaxima largest{instructions::max_of_warp(maxima << 16),
+                      instructions::max_of_warp(maxima) & 0xffff0000u};
   if (OneWarp) return largest;
   const unsigned warp = threadIdx.x / 32;
   const unsigned first = warp / warps * warps;

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/host_device.h"
+#include "kernels/instructions.h"
 #include "kernels/wire_format.h"
 
 namespace sdp4bit {
@@ -91,9 +92,7 @@ SDP4BIT_HOST_DEVICE float from_float<float>(float value) {
 template <>
 SDP4BIT_HOST_DEVICE BFloat16 from_float<BFloat16>(float value) {
 #ifdef __CUDA_ARCH__
-  BFloat16 result;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
-  return result;
+  return {instructions::to_bfloat16(value)};
 #else
   if (is_nan(value)) return {kNanBits16};
   const std::uint32_t bits = bits_of(value);

@@ -17,6 +17,7 @@
 #include "kernels/codec.h"
 #include "kernels/host_device.h"
 #include "kernels/index.h"
+#include "kernels/instructions.h"
 #include "kernels/random.h"
 #include "kernels/wire_format.h"
 
@@ -199,13 +200,8 @@ SDP4BIT_HOST_DEVICE MiddleScale move_to_middle(float (&value)[kBlock], float sca
 template <CodeAt At>
 SDP4BIT_HOST_DEVICE std::uint32_t pack_halves(std::uint32_t low, std::uint32_t high) {
 #ifdef __CUDA_ARCH__
-  if constexpr (At == CodeAt::rounded_high_half_of_192) {
-    std::uint32_t halves;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;"
-        : "=r"(halves)
-        : "f"(float_from_bits(high)), "f"(float_from_bits(low)));
-    return halves;
-  }
+  if constexpr (At == CodeAt::rounded_high_half_of_192)
+    return instructions::to_bfloat16_pair(float_from_bits(low), float_from_bits(high));
   return __byte_perm(low, high, At == CodeAt::high_half_of_192 ? 0x7632 : 0x5410);
 #else
   if constexpr (At == CodeAt::rounded_high_half_of_192) {
@@ -232,17 +228,11 @@ SDP4BIT_HOST_DEVICE std::uint32_t pack_fields(const std::uint32_t (&field)[8]) {
 template <CodeAt At>
 SDP4BIT_HOST_DEVICE std::uint32_t pack_floats(std::uint32_t low, std::uint32_t high) {
 #ifdef __CUDA_ARCH__
-  std::uint32_t halves;
   if constexpr (At == CodeAt::half_of_1536) {
-    asm("cvt.rz.f16x2.f32 %0, %1, %2;"
-        : "=r"(halves)
-        : "f"(float_from_bits(high)), "f"(float_from_bits(low)));
+    return instructions::to_float16_pair_towards_zero(float_from_bits(low), float_from_bits(high));
   } else {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;"
-        : "=r"(halves)
-        : "f"(float_from_bits(high)), "f"(float_from_bits(low)));
+    return instructions::to_float16_pair(float_from_bits(low), float_from_bits(high));
   }
-  return halves;
 #else
   const auto rounded = [](std::uint32_t bits) {
     const float value = float_from_bits(bits);

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/block_codec.cuh"
+#include "kernels/instructions.h"
 #include "kernels/memory.cuh"
 #include "kernels/nonfinite.cuh"
 
@@ -23,7 +24,7 @@ __device__ __forceinline__ std::uint32_t largest_magnitude(const float (&value)[
   float largest = fabsf(value[0]);
   SDP4BIT_UNROLL
   for (unsigned i = 1; i < kBlock; ++i) {
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(largest) : "f"(largest), "f"(fabsf(value[i])));
+    largest = instructions::max_or_nan(largest, fabsf(value[i]));
   }
   return bits_of(largest);
 }
