@@ -16,7 +16,7 @@ SDP4BIT_HOST_DEVICE MessageHeader gradient_header(MessageKind kind, std::uint64_
   header.wire_version = kWireVersion;
   header.kind = kind;
   header.draw = draw;
-  header.class_call = std::uint64_t{key.k1} << 32 | key.k0;
+  header.call_or_key = std::uint64_t{key.k1} << 32 | key.k0;
   header.sender = sender;
   header.chunk = chunk;
   header.count = count;
@@ -31,7 +31,8 @@ SDP4BIT_HOST_DEVICE bool gradient_header_is_valid(const MessageHeader& header, M
 
 /// The key of the noise of a gradient's message.
 SDP4BIT_HOST_DEVICE PhiloxKey header_key(const MessageHeader& header) {
-  return {static_cast<std::uint32_t>(header.class_call), static_cast<std::uint32_t>(header.class_call >> 32)};
+  return {static_cast<std::uint32_t>(header.call_or_key),
+          static_cast<std::uint32_t>(header.call_or_key >> 32)};
 }
 
 }  // namespace sdp4bit

@@ -18,7 +18,7 @@ SDP4BIT_HOST_DEVICE MessageHeader weight_header(MessageKind kind, const WeightCh
   header.magic = kMagic;
   header.wire_version = kWireVersion;
   header.kind = kind;
-  header.class_call = chunk.class_call;
+  header.call_or_key = chunk.class_call;
   header.slot = slot;
   header.flags = flags;
   header.sender = sender;
@@ -32,7 +32,7 @@ SDP4BIT_HOST_DEVICE MessageHeader weight_header(MessageKind kind, const WeightCh
 SDP4BIT_HOST_DEVICE bool weight_header_is_valid(const MessageHeader& header, MessageKind kind,
                                                 const WeightChunk& chunk, std::uint32_t sender) {
   return header.magic == kMagic && header.wire_version == kWireVersion && header.kind == kind &&
-         header.class_call == chunk.class_call && header.class_number == chunk.class_number &&
+         header.call_or_key == chunk.class_call && header.class_number == chunk.class_number &&
          header.chunk == chunk.chunk && header.count == chunk.count && header.sender == sender &&
          (chunk.slots == 0 || header.slot < chunk.slots);
 }

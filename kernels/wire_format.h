@@ -70,7 +70,7 @@ struct MessageHeader {
   std::uint16_t wire_version;
   MessageKind kind;
   std::uint64_t draw;          // the sender's draw number: keys its noise
-  std::uint64_t class_call;    // weights: number of the call in its class; gradients: key of the noise
+  std::uint64_t call_or_key;   // weights: number of the call in its class; gradients: key of the noise
   std::uint32_t slot;          // weights: the sender's slot
   std::uint32_t flags;         // weights: WeightFlag bits
   std::uint32_t sender;        // rank in the communicator

@@ -138,7 +138,7 @@ void require_nan_and_an_error(const DamagedWeight& damage) {
 }
 
 TEST_CASE("DamagedHeaders.AWeightBetweenNodesIsNanInTheWholeNode") {
-  for (const std::size_t field : {offsetof(MessageHeader, slot), offsetof(MessageHeader, class_call)}) {
+  for (const std::size_t field : {offsetof(MessageHeader, slot), offsetof(MessageHeader, call_or_key)}) {
     require_nan_and_an_error({.ledger = "node",
                               .call = kDifference,
                               .receive = 1,
@@ -178,7 +178,7 @@ TEST_CASE("DamagedHeaders.ARecordOfANativeCallIsAnError") {
   require_nan_and_an_error({.ledger = "node",
                             .call = kLearning,
                             .receive = 2,
-                            .offset = 2 * kHeader + offsetof(MessageHeader, class_call),
+                            .offset = 2 * kHeader + offsetof(MessageHeader, call_or_key),
                             .sender = 2,
                             .is_nan = {false, false, false, false},
                             .has_error = {true, false, false, false}});

@@ -211,7 +211,7 @@ TEST_CASE("A header that cannot be leaves the entry alone and fills the shard wi
     CHECK(pair.holder_ledger == std::vector<std::byte>(pair.holder_ledger.size()));
   };
   broken([](MessageHeader& header) { header.slot = 2; });
-  broken([](MessageHeader& header) { header.class_call += 1; });
+  broken([](MessageHeader& header) { header.call_or_key += 1; });
   broken([](MessageHeader& header) { header.class_number += 1; });
   broken([](MessageHeader& header) { header.count -= 1; });
   broken([](MessageHeader& header) { header.chunk = 1; });

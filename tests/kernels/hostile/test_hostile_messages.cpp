@@ -78,7 +78,7 @@ class Hostile {
         header.slot_count = static_cast<std::uint32_t>(extreme());
         break;
       case 6:
-        header.class_call = extreme();
+        header.call_or_key = extreme();
         header.draw = extreme();
         break;
       case 7:

@@ -60,5 +60,5 @@ TEST_CASE("Companded.KernelsTakeAnyAddress", "[sample]") {
 
 TEST_CASE("Companded.ADamagedHeaderLeavesTheEntryAlone") {
   const WeightCase test{.codec = companded(1024, ScaleType::bfloat16), .count = 2 * kTile + 5};
-  REQUIRE_EQUAL(compare_add_and_scatter(test, 3, kNobody, offsetof(MessageHeader, class_call)), test);
+  REQUIRE_EQUAL(compare_add_and_scatter(test, 3, kNobody, offsetof(MessageHeader, call_or_key)), test);
 }

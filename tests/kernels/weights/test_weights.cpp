@@ -94,11 +94,16 @@ TEST_CASE("AddDifference.EqualsTheReferenceForEveryTypeCodecAndCount", "[sample]
 
 TEST_CASE("AddDifference.RefusesEveryHeaderThatCannotBe") {
   const WeightCase test{.count = 300};
-  const std::size_t bytes[] = {offsetof(MessageHeader, magic),          offsetof(MessageHeader, wire_version),
-                               offsetof(MessageHeader, kind),           offsetof(MessageHeader, class_call),
-                               offsetof(MessageHeader, class_call) + 7, offsetof(MessageHeader, slot),
-                               offsetof(MessageHeader, sender),         offsetof(MessageHeader, chunk),
-                               offsetof(MessageHeader, count),          offsetof(MessageHeader, count) + 7,
+  const std::size_t bytes[] = {offsetof(MessageHeader, magic),
+                               offsetof(MessageHeader, wire_version),
+                               offsetof(MessageHeader, kind),
+                               offsetof(MessageHeader, call_or_key),
+                               offsetof(MessageHeader, call_or_key) + 7,
+                               offsetof(MessageHeader, slot),
+                               offsetof(MessageHeader, sender),
+                               offsetof(MessageHeader, chunk),
+                               offsetof(MessageHeader, count),
+                               offsetof(MessageHeader, count) + 7,
                                offsetof(MessageHeader, class_number)};
   for (const std::size_t bad : bytes) {
     REQUIRE_EQUAL(compare_add_and_scatter(test, 3, kNobody, bad), test);
