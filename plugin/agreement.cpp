@@ -10,6 +10,7 @@
 #include "plugin/all_gather.h"
 #include "plugin/boundary.h"
 #include "plugin/break_even.h"
+#include "plugin/driver.h"
 #include "plugin/framework.h"
 #include "plugin/handshake.h"
 #include "plugin/log.h"
@@ -189,8 +190,9 @@ void say_engaged(const CommState& comm) {
                            (topology.node_count == 1 ? " node; " : " nodes; ") +
                            plan_text(topology, config(), comm.gradients_native);
   if (once.first()) {
-    log_notice("works (version " SDP4BIT_VERSION ", NCCL %d.%d.%d): %s", version / 10000, version / 100 % 100,
-               version % 100, text.c_str());
+    log_notice("works (version " SDP4BIT_VERSION ", NCCL %d.%d.%d, %s): %s", version / 10000,
+               version / 100 % 100, version % 100, driver_text(CUDART_VERSION, found_driver()).c_str(),
+               text.c_str());
   } else {
     log_info("compressed: %s", text.c_str());
   }

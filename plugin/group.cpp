@@ -8,6 +8,7 @@
 
 #include "plugin/agreement.h"
 #include "plugin/boundary.h"
+#include "plugin/driver.h"
 #include "plugin/log.h"
 #include "plugin/real_nccl.h"
 #include "plugin/watchdog.h"
@@ -38,12 +39,11 @@ bool is_capturing(cudaStream_t stream, bool engaged) {
     if (error != cudaErrorStreamCaptureImplicit && once.first()) {
       // The program's own CUDA may well work: it is another copy, perhaps for older drivers.
       log_warn(
-          "CUDA does not work for sdp4bit in this process (%s): its calls go to NCCL as if they were "
-          "captured; "
-          "where only some ranks say this the others wait for them, so preload sdp4bit on none; sdp4bit "
-          "doctor "
-          "compares the driver with what the library was built for (said once)",
-          cudaGetErrorName(error));
+          "CUDA does not work for sdp4bit in this process (%s): it is built for %s; %s; its calls go to NCCL "
+          "as if they were captured; where only some ranks say this the others wait for them, so preload "
+          "sdp4bit on none (said once)",
+          cudaGetErrorName(error), driver_text(CUDART_VERSION, found_driver()).c_str(),
+          driver_advice(CUDART_VERSION, found_driver()).c_str());
     }
     return true;
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin/driver.h"
 #include "plugin/export.h"
 #include "plugin/options.h"
 #include "plugin/public_answer.h"
@@ -30,6 +31,7 @@ std::vector<OptionTexts> make_texts() {
 
 std::string build_facts() {
   return std::string("version=") + SDP4BIT_VERSION + "\ncuda_runtime=" + std::to_string(CUDART_VERSION) +
+         "\noldest_driver=" + std::to_string(oldest_driver(CUDART_VERSION)) +
          "\narchitectures=" + SDP4BIT_ARCHITECTURES + "\noldest_nccl=" + std::to_string(kOldestNccl) + "\n";
 }
 

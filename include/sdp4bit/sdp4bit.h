@@ -23,9 +23,9 @@ typedef size_t (*sdp4bitTextFunction)(char* buffer, size_t capacity);
 /* The options as a table for documentation, and as NAME=value lines with the values in force. */
 size_t sdp4bitOptionsMarkdown(char* buffer, size_t capacity);
 size_t sdp4bitOptionsInForce(char* buffer, size_t capacity);
-/* Facts of the build as NAME=value lines: version; cuda_runtime, CUDA's version code, whose major version the
- * driver must have; architectures, a list as CMAKE_CUDA_ARCHITECTURES takes it; oldest_nccl, a version code.
- */
+/* Facts of the build as NAME=value lines: version; cuda_runtime, CUDA's version code; oldest_driver, the
+ * branch of NVIDIA's drivers from which on it runs (580; 0 where the library does not know); architectures, a
+ * list as CMAKE_CUDA_ARCHITECTURES takes it; oldest_nccl, a version code. */
 size_t sdp4bitBuildFacts(char* buffer, size_t capacity);
 /* What SDP4BIT_STATS and SDP4BIT_METRICS write, now. */
 size_t sdp4bitStatisticsJson(char* buffer, size_t capacity);

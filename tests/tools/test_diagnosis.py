@@ -21,7 +21,7 @@ from sdp4bit_tool.elf import ElfFile, NotElf  # noqa: E402
 from sdp4bit_tool.library import Library  # noqa: E402
 from sdp4bit_tool.preload import find_obstacle  # noqa: E402
 
-FACTS = {"cuda_runtime": "13000", "architectures": "80,90,100,120"}
+FACTS = {"cuda_runtime": "13000", "oldest_driver": "580", "architectures": "80,90,100,120"}
 
 
 def said(diagnosis, *levels):
@@ -47,13 +47,26 @@ class Machine(unittest.TestCase):
         self.assertIn("2 x H200, compute capability 9.0", said(good, "ok"))
 
     def test_a_driver_that_is_too_old(self):
-        self.assertIn("580 or later", said(self.check(Driver(12040, 0, []), "550.54.14"), "fail"))
+        text = said(self.check(Driver(12040, 0, []), "550.54.14"), "fail")
+        for part in ("driver 550.54.14, for CUDA 12.4, is too old", "built for CUDA 13.0, which needs driver 580 or later",
+                     "install driver 580 or later", "build the library with CUDA 12 (docs/install.md)"):
+            self.assertIn(part, text)
+
+    def test_a_library_of_cuda_12_runs_on_older_drivers(self):
+        facts = {"cuda_runtime": "12090", "oldest_driver": "525", "architectures": "70,80,90"}
+        good = self.check(Driver(12000, 0, [("V100", 7, 0)]), "525.60.13", facts)
+        self.assertEqual([each.level for each in good.findings], ["ok", "ok"])
+        self.assertIn("driver 525.60.13, takes CUDA 12.9, which needs driver 525 or later", said(good, "ok"))
+        self.assertIn("needs driver 525 or later", said(self.check(Driver(11080, 0, []), "520.61.05", facts), "fail"))
+        unknown = {"cuda_runtime": "14000", "oldest_driver": "0", "architectures": "100"}
+        self.assertIn("needs a driver for CUDA 14 or later", said(self.check(Driver(13000, 0, []), "580.65.06", unknown), "fail"))
 
     def test_a_gpu_without_code(self):
         self.assertIn("CMAKE_CUDA_ARCHITECTURES=75", said(self.check(Driver(13000, 0, [("T4", 7, 5)])), "fail"))
 
     def test_no_driver_is_no_failure_but_half_of_one_is(self):
         self.assertEqual([each.level for each in self.check(None).findings], ["note"])
+        self.assertIn("needs driver 580 or later", said(self.check(None), "note"))
         self.assertIn("--gpus all", said(self.check(None, "580.65.06"), "fail"))
         self.assertIn("cuInit says 100", said(self.check(Driver(13000, 100, [])), "warn"))
 

@@ -16,7 +16,6 @@ from ..elf import ElfFile
 from .finding import FAIL, NOTE, OK, WARN, Diagnosis, listed
 
 KERNEL_MODULE = "/proc/driver/nvidia/version"
-OLDEST_DRIVERS = {12: 525, 13: 580}  # NVIDIA's: the first branch that runs a major version of CUDA
 _ASK = """import ctypes, json
 cuda = ctypes.CDLL("libcuda.so.1")
 version = ctypes.c_int()
@@ -82,11 +81,12 @@ def check_driver(facts: Dict[str, str], driver: Optional[Driver], module: Option
     """The driver must know the library's major version of CUDA, and each GPU one of its architectures."""
     cuda = int(facts.get("cuda_runtime", "0"))
     wanted = f"CUDA {cuda // 1000}.{cuda // 10 % 100}"
-    oldest = OLDEST_DRIVERS.get(cuda // 1000)
-    update = f"install driver {oldest} or later" if oldest else "install a newer driver"
+    oldest = int(facts.get("oldest_driver", "0"))
+    needed = f"driver {oldest} or later" if oldest else f"a driver for CUDA {cuda // 1000} or later"
     if driver is None:
         if module is None:
-            diagnosis.add(NOTE, "driver", f"no NVIDIA driver on this machine: driver and GPUs are not checked (needed: {wanted})",
+            diagnosis.add(NOTE, "driver", f"no NVIDIA driver on this machine: driver and GPUs are not checked (the library is built for "
+                          f"{wanted}, which needs {needed})",
                           "run this on a machine with GPUs too")
         else:
             diagnosis.add(FAIL, "driver", f"the kernel has NVIDIA's driver {module}, but libcuda.so.1 does not load here",
@@ -95,13 +95,14 @@ def check_driver(facts: Dict[str, str], driver: Optional[Driver], module: Option
     name = f"driver {module}, " if module else "the driver, "
     if driver.version // 1000 < cuda // 1000:
         diagnosis.add(FAIL, "driver", f"{name}for CUDA {driver.version // 1000}.{driver.version // 10 % 100}, is too old: the "
-                      f"library was built for {wanted}", f"{update}, or NVIDIA's package cuda-compat, or build the library "
-                      "with an older CUDA")
+                      f"library is built for {wanted}, which needs {needed}",
+                      f"install {needed}, or NVIDIA's package cuda-compat, or build the library with CUDA "
+                      f"{driver.version // 1000} (docs/install.md)")
     elif driver.code != 0:
         diagnosis.add(WARN, "driver", f"{name}does not start (cuInit says {driver.code}): GPUs are not checked",
                       "run this where the job would run; nvidia-smi says more")
     else:
-        diagnosis.add(OK, "driver", f"{name}takes {wanted}")
+        diagnosis.add(OK, "driver", f"{name}takes {wanted}, which needs {needed}")
     names: Dict[Tuple[str, int, int], int] = {}
     for device in driver.devices:
         names[device] = names.get(device, 0) + 1
