@@ -38,9 +38,6 @@ __device__ __forceinline__ std::uint32_t make_pair(BFloat16 low, BFloat16 high) 
 __device__ __forceinline__ std::uint32_t make_pair(BFloat16 both) {
   return make_pair(both, both);
 }
-__device__ __forceinline__ std::uint32_t narrow_pair(float low, float high) {
-  return instructions::to_bfloat16_pair(low, high);
-}
 
 /// Element `i` of a thread's words, and its way back.
 template <typename T>
@@ -98,9 +95,9 @@ __device__ __forceinline__ std::uint32_t take_differences(std::uint32_t (&differ
     } else {
       const float low = to_float(get_element<T>(shard, 2 * i));
       const float high = to_float(get_element<T>(shard, 2 * i + 1));
-      weights = narrow_pair(low, high);
-      difference[i] = narrow_pair(low - to_float(get_element<T>(entry, 2 * i)),
-                                  high - to_float(get_element<T>(entry, 2 * i + 1)));
+      weights = pair_from_floats<BFloat16>(low, high);
+      difference[i] = pair_from_floats<BFloat16>(low - to_float(get_element<T>(entry, 2 * i)),
+                                                 high - to_float(get_element<T>(entry, 2 * i + 1)));
     }
     differences.add(difference[i]);
     all_weights.add(weights);

@@ -5,7 +5,6 @@
 #include "kernels/block_codec.cuh"
 #include "kernels/compand.cuh"
 #include "kernels/dispatch.h"
-#include "kernels/host_word.cuh"
 #include "kernels/launch_kernel.cuh"
 #include "kernels/load.h"
 #include "kernels/warp_tile.cuh"
@@ -43,7 +42,7 @@ __device__ __forceinline__ GroupMaxima group_maxima(std::uint32_t maxima, unsign
 template <typename T>
 inline constexpr unsigned kStagingUnit = kMessageAlign / sizeof(T);
 
-constexpr std::uint32_t kHasReplica = 1, kHasStaged = 2, kLeadsGroup = 4;
+constexpr std::uint32_t kHasReplica = 1, kHasStaged = 2, kLeadsGroup = 4, kHasWideScales = 8;
 
 /// What a thread works on, in the chunk's first tile.
 template <typename T>
@@ -85,10 +84,10 @@ __device__ __forceinline__ void code_and_store(const EncodeCall& call, const Enc
     if (first.facts & kHasStaged) store_pieces(first.staged + before, held, range, kStagingUnit<T>);
   }
   if ((first.facts & kLeadsGroup) && (Whole || range.left != 0)) {
-    const unsigned shift = OneWarp ? log2_of_power(kWarpTile) : call.layout.group_shift;
-    const std::uint32_t group = (tile << (log2_of_power(kTile) - shift)) + (first_piece() >> shift);
+    const unsigned shift = OneWarp ? 5 : call.layout.group_shift - 5;  // to threads of a group
+    const std::uint32_t group = tile * (kThreads >> shift) + (threadIdx.x >> shift);
     std::byte* const segment = call.args.message + call.layout.segment_offset(0);
-    if (call.layout.scale == ScaleType::float32) {
+    if (first.facts & kHasWideScales) {
       reinterpret_cast<std::uint32_t*>(segment)[group] = scale;
     } else {
       reinterpret_cast<std::uint16_t*>(segment)[group] = static_cast<std::uint16_t>(scales);
@@ -151,7 +150,7 @@ __device__ __forceinline__ void pad_scales(std::byte* segment, const SegmentLayo
 
 /// Grid: tiles of the calls' chunks, strided.
 template <typename T, bool OneWarp>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kEncodingBlocks<T, OneWarp>)
     encode_companded_kernel(const __grid_constant__ Batch<EncodeCall> batch,
                             std::uint32_t* const finished_blocks) {
   __shared__ GroupMaxima scratch[kThreads / 32];
@@ -172,7 +171,8 @@ __global__ void __launch_bounds__(kThreads)
       .codes = kept_in_register(reinterpret_cast<std::uint32_t*>(segment + layout.codes_offset) +
                                 first_piece() / kPiece),
       .facts = kept_in_register((args.replica ? kHasReplica : 0) | (args.staged ? kHasStaged : 0) |
-                                (threadIdx.x % layout.threads_per_group() == 0 ? kLeadsGroup : 0))};
+                                (threadIdx.x % layout.threads_per_group() == 0 ? kLeadsGroup : 0) |
+                                (layout.scale == ScaleType::float32 ? kHasWideScales : 0))};
   if (place.block == 0) pad_scales(segment, layout, chunk.count);
   // Of the arguments, not of each thread's places: all threads have to see the same.
   const bool aligned = is_aligned(static_cast<const T*>(args.shard) + chunk.offset, 16) &&
@@ -187,43 +187,6 @@ __global__ void __launch_bounds__(kThreads)
   if (call.seal.message != nullptr && is_last_block(finished_blocks + place.call, place.blocks)) {
     seal_difference(call.seal);
   }
-}
-
-/// What the threads of a block need to know of a message: where its chunk goes.
-template <typename T>
-struct AddPlan {
-  const std::byte* segment;
-  T *entry, *receive, *staged;  // the last may be nullptr
-  bool is_valid;                // otherwise there is no entry
-};
-
-/// Makes the plan of the block's message; by one thread, which may tell others what the header says.
-template <typename T>
-__device__ __forceinline__ AddPlan<T> plan_message(const AddDifferenceArgs& args, const SegmentLayout& layout,
-                                                   bool tells) {
-  const WeightChunk& chunk = args.chunk;
-  const std::byte* const message = message_of(args, blockIdx.y);
-  const MessageHeader header = *reinterpret_cast<const MessageHeader*>(message);
-  const std::uint32_t sender = args.senders[blockIdx.y];
-  const std::uint32_t place = args.places[blockIdx.y];
-  AddPlan<T> plan{};
-  plan.segment = message + layout.segment_offset(0);
-  plan.is_valid = weight_header_is_valid(header, MessageKind::weight_difference, chunk, sender);
-  if (plan.is_valid) {
-    const std::size_t number = std::size_t{place} * chunk.slots + header.slot;
-    plan.entry =
-        reinterpret_cast<T*>(args.ledger + number * entry_bytes(chunk.shard, chunk.type)) + chunk.offset;
-  }
-  plan.receive = static_cast<T*>(args.receive) + sender * chunk.shard + chunk.offset;
-  if (args.staging) {
-    plan.staged = reinterpret_cast<T*>(
-        args.staging + staged_chunk_offset(args.staged_senders, place, chunk.count, chunk.type));
-  }
-  if (tells) {
-    if (args.staging) reinterpret_cast<MessageHeader*>(args.staging)[place] = header;
-    if (!plan.is_valid) show_host(*args.error, 1u);
-  }
-  return plan;
 }
 
 /// Whether a warp's entries are finite: times zero, a NaN and an infinity make a NaN of the sum.

@@ -17,6 +17,10 @@ inline constexpr std::size_t kWarpTile = 32 * kBlock;
 /// before it computes, so two blocks have 64 KiB: three times what hides the latency of the memory (some 600
 /// ns at 33 bytes a nanosecond and multiprocessor, H200).
 inline constexpr unsigned kAddingBlocks = 2;
+/// Likewise for coding 16-bit types in groups of a warp's tile: a thread reads 128 bytes. The others need
+/// more registers than half a multiprocessor has for each of them.
+template <typename T, bool OneWarp>
+inline constexpr unsigned kEncodingBlocks = sizeof(T) == 2 && OneWarp ? 2 : 1;
 
 /// A warp of these kernels works on one group, and tiles are counted in 32 bits.
 constexpr bool has_companded_kernel(const WeightChunk& chunk) {

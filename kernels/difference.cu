@@ -121,36 +121,16 @@ __global__ void __launch_bounds__(kThreads)
 
 /// The thread block's tiles of one call's message.
 template <typename T, unsigned Bits>
-__device__ __forceinline__ void add_message(const AddDifferenceArgs& args, const SegmentLayout& layout,
-                                            const BlockPlace& place) {
-  const WeightChunk& chunk = args.chunk;
-  const std::byte* message = message_of(args, blockIdx.y);
-  const std::byte* segment = message + layout.segment_offset(0);
-  const MessageHeader header = *reinterpret_cast<const MessageHeader*>(message);
-  const std::uint32_t sender = args.senders[blockIdx.y];
-  const std::uint32_t sender_place = args.places[blockIdx.y];
-  const bool valid = weight_header_is_valid(header, MessageKind::weight_difference, chunk, sender);
-
-  T* entry = nullptr;
-  if (valid && args.ledger) {
-    const std::size_t number = std::size_t{sender_place} * chunk.slots + header.slot;
-    entry = reinterpret_cast<T*>(args.ledger + number * entry_bytes(chunk.shard, chunk.type)) + chunk.offset;
-  }
-  T* receive = static_cast<T*>(args.receive) + sender * chunk.shard + chunk.offset;
-  T* staged = nullptr;
-  if (args.staging) {
-    staged = reinterpret_cast<T*>(
-        args.staging + staged_chunk_offset(args.staged_senders, sender_place, chunk.count, chunk.type));
-  }
-  if (place.block == 0 && threadIdx.x == 0) {
-    if (args.staging) reinterpret_cast<MessageHeader*>(args.staging)[sender_place] = header;
-    if (!valid) show_host(*args.error, 1u);
-  }
-
-  const std::size_t tiles = tile_count(chunk.count);
+__device__ __forceinline__ void add_message(const AddPlan<T>& plan, const AddDifferenceArgs& args,
+                                            const SegmentLayout& layout, const BlockPlace& place) {
+  const std::size_t count = args.chunk.count;
+  const std::byte* const segment = plan.segment;
+  T *const entry = plan.entry, *const receive = plan.receive, *const staged = plan.staged;
+  const bool valid = plan.is_valid;
+  const std::size_t tiles = tile_count(count);
   for (std::size_t tile = place.block; tile < tiles; tile += place.blocks) {
     const std::size_t begin = block_begin(tile, threadIdx.x);
-    const unsigned size = block_size(begin, chunk.count);
+    const unsigned size = block_size(begin, count);
     if (size == 0) continue;
     float value[kBlock];
     load_entry(value, entry, begin, size);
@@ -168,44 +148,56 @@ __device__ __forceinline__ void add_message(const AddDifferenceArgs& args, const
 
 /// Grid: tiles of the calls' chunks (strided), messages.
 template <typename T, unsigned Bits>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocksGeneral)
     add_difference_kernel(const __grid_constant__ Batch<AddCall> batch,
                           std::uint32_t* const finished_blocks) {
+  __shared__ AddPlan<T> plan;
   const BlockPlace place = batch.place(blockIdx.x);
-  for_own_calls(batch, place,
-                [&](const AddCall& call) { add_message<T, Bits>(call.args, call.layout, place); });
+  for_own_calls(batch, place, [&](const AddCall& call) {
+    __syncthreads();  // the plan of the call before is no longer read
+    if (threadIdx.x == 0) plan = plan_message<T>(call.args, call.layout, place.block == 0);
+    __syncthreads();
+    add_message<T, Bits>(plan, call.args, call.layout, place);
+  });
   publish_at_the_end(batch, finished_blocks);
 }
 
 /// Grid: tiles of the calls' chunks (strided), senders of a message, messages.
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocksScatter)
     scatter_shards_kernel(const __grid_constant__ Batch<ScatterCall> batch,
                           std::uint32_t* const finished_blocks) {
   const BlockPlace place = batch.place(blockIdx.x);
   const ScatterShardsArgs& args = batch.call[place.call].args;
   const WeightChunk& chunk = args.chunk;
+  __shared__ bool valid;  // by one thread: a header has more bytes than a thread's elements
   const std::byte* message = args.messages.data + blockIdx.z * args.messages.stride;
-  const MessageHeader header = reinterpret_cast<const MessageHeader*>(message)[blockIdx.y];
   const std::uint32_t sender = args.senders[blockIdx.z * args.senders_per_message + blockIdx.y];
-  const bool valid = weight_header_is_valid(header, MessageKind::weight_difference, chunk, sender);
-  const T* staged = reinterpret_cast<const T*>(
-      message + staged_chunk_offset(args.senders_per_message, blockIdx.y, chunk.count, chunk.type));
-  T* receive = static_cast<T*>(args.receive) + sender * chunk.shard + chunk.offset;
-  if (!valid && place.block == 0 && threadIdx.x == 0) show_host(*args.error, 1u);
-
-  const std::size_t tiles = tile_count(chunk.count);
-  for (std::size_t tile = place.block; tile < tiles; tile += place.blocks) {
-    const std::size_t begin = block_begin(tile, threadIdx.x);
-    const unsigned size = block_size(begin, chunk.count);
+  if (threadIdx.x == 0) {
+    const MessageHeader header = reinterpret_cast<const MessageHeader*>(message)[blockIdx.y];
+    valid = weight_header_is_valid(header, MessageKind::weight_difference, chunk, sender);
+    if (!valid && place.block == 0) show_host(*args.error, 1u);
+  }
+  __syncthreads();
+  const bool is_valid = valid;
+  const unsigned first = threadIdx.x * kBlock;
+  const std::byte* const chunk_of_sender =
+      message + staged_chunk_offset(args.senders_per_message, blockIdx.y, chunk.count, chunk.type);
+  const T* const staged = kept(reinterpret_cast<const T*>(chunk_of_sender) + first);
+  T* const receive = kept(static_cast<T*>(args.receive) + sender * chunk.shard + chunk.offset + first);
+  const TileRange tiles(chunk.count);
+  for (std::uint32_t tile = place.block; tile < tiles.all; tile += place.blocks) {
+    const unsigned size = tiles.block_size(tile, first);
     if (size == 0) continue;
     std::uint32_t words[kBlockWords<T>];
-    load_block_words(words, staged + begin, size);
-    constexpr std::uint32_t kNanWord =
-        sizeof(T) == 4 ? kNanBits : std::uint32_t{kNanBits16} << 16 | kNanBits16;
-    SDP4BIT_UNROLL
-    for (unsigned i = 0; i < kBlockWords<T>; ++i) words[i] = valid ? words[i] : kNanWord;
-    store_block_words(receive + begin, words, size);
+    if (is_valid) {
+      load_block_words(words, staged + std::size_t{tile} * kTile, size);
+    } else {
+      constexpr std::uint32_t nan = sizeof(T) == 4 ? kNanBits : std::uint32_t{kNanBits16} << 16 | kNanBits16;
+      SDP4BIT_UNROLL
+      for (unsigned i = 0; i < kBlockWords<T>; ++i) words[i] = kept(nan);
+    }
+    store_block_words(receive + std::size_t{tile} * kTile, words, size);
   }
   publish_at_the_end(batch, finished_blocks);
 }

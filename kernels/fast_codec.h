@@ -106,6 +106,18 @@ SDP4BIT_HOST_DEVICE Philox4 noise_below(const Philox4& bits, std::uint32_t above
   return {(bits.x0 & mask) | both, (bits.x1 & mask) | both, (bits.x2 & mask) | both, (bits.x3 & mask) | both};
 }
 
+/// (a & mask) ^ flips, by one instruction: two constants of a device's instruction need a register.
+SDP4BIT_HOST_DEVICE std::uint32_t masked_and_flipped(std::uint32_t a, std::uint32_t mask,
+                                                     std::uint32_t flips) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(result) : "r"(a), "r"(mask), "r"(flips));
+  return result;
+#else
+  return (a & mask) ^ flips;
+#endif
+}
+
 // Policies. field() gets an element's noise as one half of a word; both are 0 where the coding draws none.
 
 template <unsigned Bits>
@@ -159,7 +171,8 @@ struct DitheredCoding {
     constexpr float zero = std::bit_cast<float>(lowest) + (1u << (Bits - 1));
     if constexpr (Bits == 4) {
       // Codes i and i + 4 stand in the halves of one word.
-      const std::uint32_t pair = (codes >> i % 4 * 4 & 0x000f000fu) ^ ((lowest >> 16 | 7u) * 0x00010001u);
+      const std::uint32_t pair =
+          masked_and_flipped(codes >> i % 4 * 4, 0x000f000fu, (lowest >> 16 | 7u) * 0x00010001u);
       return zero - half_above(word, half, pair, i / 4);
     } else {
       const std::uint32_t complement = (codes >> i * 8 & 0xffu) ^ 0x7fu;
@@ -288,9 +301,11 @@ SDP4BIT_HOST_DEVICE void encode_block(std::uint32_t (&words)[kCodeWords<Bits>], 
   encode_middle_block<Policy, Bits>(words, value, by, noise);
 }
 
-/// sum[i] += decoded element i. Sums of companded codes are rounded to T. `ExactProducts`: the caller knows
-/// that codes times scale are (a bfloat16 scale), so that they need no rounding of their own.
-template <typename Policy, unsigned Bits, typename T = float, bool ExactProducts = false, typename Noise>
+/// sum[i] += decoded element i; First: what was in it does not count. Sums of companded codes are rounded to
+/// T. `ExactProducts`: the caller knows that codes times scale are (a bfloat16 scale), so that they need no
+/// rounding of their own.
+template <typename Policy, unsigned Bits, typename T = float, bool ExactProducts = false, bool First = false,
+          typename Noise>
 SDP4BIT_HOST_DEVICE void add_decoded_block(float (&sum)[kBlock],
                                            const std::uint32_t (&words)[kCodeWords<Bits>], float scale,
                                            Noise&& noise) {
@@ -306,7 +321,9 @@ SDP4BIT_HOST_DEVICE void add_decoded_block(float (&sum)[kBlock],
       sum[i] = to_float(add_expanded(from_float<T>(sum[i]), compand_level(offset_code), scale));
     } else {
       const float level = Policy::level(codes, i % per_word, noise_word(random, i / 2), i % 2);
-      if constexpr (ExactProducts || Policy::kCoding == Coding::dithered) {
+      if constexpr (First) {
+        sum[i] = level * scale;
+      } else if constexpr (ExactProducts || Policy::kCoding == Coding::dithered) {
         sum[i] = fmaf(level, scale, sum[i]);
       } else {
         sum[i] += level * scale;

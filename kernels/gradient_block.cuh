@@ -29,16 +29,15 @@ __device__ __forceinline__ std::uint32_t largest_magnitude(const float (&value)[
   return bits_of(largest);
 }
 
-/// What keys the noise of a segment's blocks.
+/// The noise of a segment's blocks.
 struct BlockNoises {
   const PhiloxSchedule& key;
-  std::uint64_t draw;
-  MessageKind kind;
-  std::uint32_t segment;
+  const NoiseStart& begin;    // in shared memory: read when it is needed
   std::uint64_t first_block;  // the thread's, of the segment, in the chunk's first tile
 
-  __device__ __forceinline__ Philox4 in_tile(std::size_t start) const {
-    return block_noise(key, draw, kind, segment, first_block + start / kBlock);
+  __device__ __forceinline__ Philox4 in_tile(std::uint32_t tile) const {
+    return block_noise(begin, key.round + kRoundsOfStart,
+                       noise_block(first_block + std::uint64_t{tile} * kThreads));
   }
 };
 
@@ -81,39 +80,41 @@ struct SegmentWriter {
       : codes(kept(segment + layout.code_offset(own_element()))),
         scales(kept(segment + layout.scale_offset(own_element()))) {}
 
-  /// Codes the block in the tile `start` of a chunk of `count`. `whole`: all of the tile is in the chunk.
+  /// Codes the block in a tile of the chunk.
   __device__ __forceinline__ void encode(float (&value)[kBlock], const SegmentLayout& layout,
-                                         std::size_t start, std::size_t count, bool whole,
+                                         std::uint32_t tile, const TileRange& tiles,
                                          const BlockNoises& noises, GroupScratch& scratch,
                                          NonFiniteGroups* nonfinite) const {
     const unsigned threads = layout.threads_per_group();
     const bool leads = threadIdx.x % threads == 0;
     const std::uint32_t largest = group_maximum(largest_magnitude(value), threads, scratch);
-    if (!whole && own_element() >= count - start) return;
+    if (tile >= tiles.whole && own_element() >= tiles.rest) return;
     std::uint32_t words[kCodeWords<Bits>];
     const float scale = encode_block<Bits>(
-        words, value, largest, layout, [&] { return noises.in_tile(start); },
+        words, value, largest, layout, [&] { return noises.in_tile(tile); },
         [&](float odd) {
           if (leads) count_sent_group(nonfinite, odd);
         });
-    store_words(codes + start * Bits / 8, words);
+    store_words(codes + std::size_t{tile} * layout.code_step(), words);
     if (!leads) return;
     const unsigned step = layout.scale == ScaleType::float32 ? 4 : 2;
-    std::byte* const address = scales + (start >> layout.group_shift) * step;
+    std::byte* const address = scales + std::size_t{tile} * layout.scale_step();
     if (layout.scale == ScaleType::float32) {
       *reinterpret_cast<std::uint32_t*>(address) = bits_of(scale);
     } else {
       *reinterpret_cast<std::uint16_t*>(address) = static_cast<std::uint16_t>(bits_of(scale) >> 16);
     }
-    if (count - start <= kTile)
-      pad(layout, kept(address + step), kept(std::uint64_t{count - start - own_element()}));
+    if (tile + 1 == tiles.all) {
+      pad(layout, kept(address + step),
+          kept((tile < tiles.whole ? static_cast<unsigned>(kTile) : tiles.rest) - own_element()));
+    }
   }
 
  private:
   /// The zeros between a segment's last scale and its codes, by the thread that wrote the last scale: `left`
   /// elements of the chunk begin with its block.
-  __device__ __forceinline__ void pad(const SegmentLayout& layout, std::byte* from, std::size_t left) const {
-    if (left > std::size_t{layout.threads_per_group()} * kBlock) return;
+  __device__ __forceinline__ void pad(const SegmentLayout& layout, std::byte* from, unsigned left) const {
+    if (left > layout.threads_per_group() * kBlock) return;
     const std::byte* const end = codes - own_element() * Bits / 8;
 #pragma unroll 1
     for (; from < end; from += 2) *reinterpret_cast<std::uint16_t*>(from) = 0;

@@ -32,6 +32,23 @@ constexpr std::size_t element_index(std::size_t segment, std::size_t stride, std
   return segment * stride + offset + begin;
 }
 
+/// The tiles of a chunk. They are counted in 32 bits (2^45 elements are more than a GPU holds), so that one
+/// multiplication makes an address of a tile's number.
+struct TileRange {
+  std::uint32_t whole;  // tiles of which all elements exist
+  std::uint32_t all;
+  std::uint32_t rest;  // elements of the last one, where that is not whole
+
+  constexpr explicit TileRange(std::size_t count)
+      : whole(static_cast<std::uint32_t>(count / kTile)),
+        all(static_cast<std::uint32_t>(tile_count(count))),
+        rest(static_cast<std::uint32_t>(count % kTile)) {}
+  /// Elements of a tile's block that exist: 0 to 32. `first`: the block's first element in the tile.
+  [[nodiscard]] constexpr unsigned block_size(std::uint32_t tile, unsigned first) const {
+    return tile < whole ? unsigned{kBlock} : sdp4bit::block_size(first, rest);
+  }
+};
+
 constexpr unsigned log2_of_power(std::size_t power_of_two) {
   unsigned exponent = 0;
   while (power_of_two >> exponent > 1) ++exponent;
@@ -70,6 +87,11 @@ struct SegmentLayout {
     return (element >> group_shift) * (scale == ScaleType::float32 ? 4 : 2);
   }
   constexpr std::size_t code_offset(std::size_t element) const { return codes_offset + element * bits / 8; }
+  /// From one tile to the next.
+  constexpr unsigned scale_step() const {
+    return (static_cast<unsigned>(kTile) >> group_shift) * (scale == ScaleType::float32 ? 4 : 2);
+  }
+  constexpr unsigned code_step() const { return static_cast<unsigned>(kTile) * bits / 8; }
   constexpr unsigned threads_per_group() const { return 1u << (group_shift - 5); }
 };
 

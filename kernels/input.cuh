@@ -22,7 +22,7 @@ __device__ __forceinline__ float entry_factor(const Segments& input) {
 template <typename T>
 struct InputSegment {
   const T* first;  // of the block in the first tile
-  std::size_t count;
+  TileRange tiles;
   float factor;
   bool hadamard;
   bool aligned;  // to 16 bytes
@@ -31,19 +31,19 @@ struct InputSegment {
                                           bool transform)
       : first(kept(static_cast<const T*>(input.data) +
                    element_index(segment, input.stride, input.offset, threadIdx.x * kBlock))),
-        count(input.count),
+        tiles(input.count),
         factor(entry_factor),
         hadamard(transform),
         aligned(is_aligned(first, 16)) {}
 
-  /// The block in the tile `start`, scaled and transformed; what lies beyond the segment is zero before the
-  /// transform. `whole`: all of the tile is in the chunk.
-  __device__ __forceinline__ void load(float (&value)[kBlock], std::size_t start, bool whole) const {
+  /// The block in a tile, scaled and transformed; what lies beyond the segment is zero before the transform.
+  __device__ __forceinline__ void load(float (&value)[kBlock], std::uint32_t tile) const {
     std::uint32_t words[kBlockWords<T>];
-    if (whole && aligned) {
-      load_words(words, first + start);
+    const T* const block = first + std::size_t{tile} * kTile;
+    if (tile < tiles.whole && aligned) {
+      load_words(words, block);
     } else {
-      load_block_words(words, first + start, kept(block_size(start + threadIdx.x * kBlock, count)));
+      load_block_words(words, block, kept(tiles.block_size(tile, threadIdx.x * kBlock)));
     }
     words_to_floats<T>(value, words);
     if (factor != 1.0f) {

@@ -161,6 +161,16 @@ __device__ __forceinline__ void load_block(float (&value)[kBlock], const T* addr
   words_to_floats<T>(value, words);
 }
 
+/// Rounds two floats to a 16-bit T each, the first into the low half.
+template <typename T>
+__device__ __forceinline__ std::uint32_t pair_from_floats(float low, float high) {
+  if constexpr (kElementType<T> == ElementType::bfloat16) {
+    return instructions::to_bfloat16_pair(low, high);
+  } else {
+    return instructions::to_float16_pair(low, high);
+  }
+}
+
 /// Rounds to T.
 template <typename T>
 __device__ __forceinline__ void floats_to_words(std::uint32_t (&words)[kBlockWords<T>],
@@ -170,7 +180,7 @@ __device__ __forceinline__ void floats_to_words(std::uint32_t (&words)[kBlockWor
     if constexpr (sizeof(T) == 4) {
       words[i] = bits_of(from_float<float>(value[i]));
     } else {
-      words[i] = from_float<T>(value[2 * i]).bits | std::uint32_t{from_float<T>(value[2 * i + 1]).bits} << 16;
+      words[i] = pair_from_floats<T>(value[2 * i], value[2 * i + 1]);
     }
   }
 }

@@ -4,6 +4,7 @@
 #include "kernels/device_counters.h"
 #include "kernels/host_word.cuh"
 #include "kernels/index.h"
+#include "kernels/memory.cuh"
 
 namespace sdp4bit {
 
@@ -17,10 +18,13 @@ __device__ __forceinline__ void count_sent_group(NonFiniteGroups* counters, floa
   if (scale != scale && counters != nullptr) count_group(&counters->sent);
 }
 
-/// By every thread that decoded its block of a group; `nan`: some scale was.
+/// By every thread that decoded its block of a group; `nan`: some scale was. What else it takes is asked only
+/// then.
 __device__ __forceinline__ void count_received_group(NonFiniteGroups* counters, const SegmentLayout& layout,
                                                      std::size_t begin, bool nan) {
-  if (nan && counters != nullptr && begin >> layout.group_shift << layout.group_shift == begin)
+  if (!nan) return;
+  counters = kept(counters);
+  if (counters != nullptr && begin >> layout.group_shift << layout.group_shift == begin)
     count_group(&counters->received);
 }
 

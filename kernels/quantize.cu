@@ -27,14 +27,15 @@ __global__ void __launch_bounds__(kThreads, kBlocksQuantize)
   const QuantizeArgs& args = batch.call[place.call].args;
   const SegmentLayout layout = Hint::layout(batch.call[place.call].layout);
   __shared__ GroupScratch scratch;
-  __shared__ std::uint64_t draw;
+  __shared__ NoiseStart noise;
   __shared__ float factor;
   __shared__ std::uint32_t input_segment;
   std::byte* message = args.messages.data + blockIdx.z * args.messages.stride;
   if (threadIdx.x == 0) {
-    draw = *args.draw.counter + args.draw.offset;
+    const std::uint64_t draw = *args.draw.counter + args.draw.offset;
     factor = entry_factor<T>(args.input);
     input_segment = args.table[blockIdx.z * args.segments_per_message + blockIdx.y];
+    noise = noise_start(key, draw, args.kind, input_segment);
     if (place.block == 0 && blockIdx.y == 0) {
       *reinterpret_cast<MessageHeader*>(message) =
           gradient_header(args.kind, draw, args.sender, args.chunk, args.input.count, key.round[0]);
@@ -43,14 +44,12 @@ __global__ void __launch_bounds__(kThreads, kBlocksQuantize)
   __syncthreads();
   const InputSegment<T> input(args.input, input_segment, factor, Hint::hadamard(args.codec.hadamard));
   const SegmentWriter<Bits> writer(message + layout.segment_offset(blockIdx.y), layout);
-  const BlockNoises noises{key, draw, args.kind, input_segment,
-                           kept(std::uint64_t{args.input.offset / kBlock + threadIdx.x})};
-  const std::size_t count = input.count, step = place.blocks * kTile;
-  for (std::size_t start = place.block * kTile; start < count; start += step) {
-    const bool whole = count - start >= kTile;
+  const BlockNoises noises{key, noise, kept(std::uint64_t{args.input.offset / kBlock + threadIdx.x})};
+  const TileRange tiles(args.input.count);
+  for (std::uint32_t tile = place.block; tile < tiles.all; tile += place.blocks) {
     float value[kBlock];
-    input.load(value, start, whole);
-    writer.encode(value, layout, start, count, whole, noises, scratch, args.nonfinite);
+    input.load(value, tile);
+    writer.encode(value, layout, tile, tiles, noises, scratch, args.nonfinite);
   }
 }
 

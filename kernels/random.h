@@ -71,21 +71,52 @@ SDP4BIT_HOST_DEVICE PhiloxKey noise_key(std::uint64_t seed, std::uint32_t rank, 
   return {mixed.x0, mixed.x1};
 }
 
-/// 128 random bits for the 32 elements of block `block` of `segment`.
-SDP4BIT_HOST_DEVICE Philox4 block_noise(const PhiloxSchedule& key, std::uint64_t draw, MessageKind kind,
-                                        std::uint32_t segment, std::uint64_t block) {
-  const std::uint32_t high = static_cast<std::uint32_t>(draw >> 32) << 16 |
-                             static_cast<std::uint32_t>(kind) << 12 | static_cast<std::uint32_t>(block >> 32);
-  Philox4 counter{static_cast<std::uint32_t>(block), segment, static_cast<std::uint32_t>(draw), high};
+/// What the blocks of a segment have in common of the first two rounds: words of the counter after them,
+/// without what the block's number puts there.
+struct alignas(16) NoiseStart {
+  std::uint32_t first_x2;
+  std::uint32_t second_x0, second_x2, second_x3;
+};
+/// The later rounds, which take the key alone.
+inline constexpr int kRoundsOfStart = 2;
+
+SDP4BIT_HOST_DEVICE NoiseStart noise_start(const PhiloxSchedule& key, std::uint64_t draw, MessageKind kind,
+                                           std::uint32_t segment) {
+  const std::uint32_t high = static_cast<std::uint32_t>(draw >> 32) << 16 | static_cast<std::uint32_t>(kind)
+                                                                                << 12;
+  const Philox4 one = philox_round({0, segment, static_cast<std::uint32_t>(draw), high}, key.round[0]);
+  const Philox4 two = philox_round({one.x0, one.x1, 0, 0}, key.round[1]);
+  return {one.x2, two.x0, two.x2, two.x3};
+}
+
+/// What a block brings into the first round, whoever draws.
+struct NoiseBlock {
+  std::uint32_t x2, x3;
+};
+SDP4BIT_HOST_DEVICE NoiseBlock noise_block(std::uint64_t block) {
+  const Philox4 one = philox_round({static_cast<std::uint32_t>(block), 0, 0, 0}, {0, 0});
+  return {one.x2 ^ static_cast<std::uint32_t>(block >> 32), one.x3};
+}
+
+/// 128 random bits for the 32 elements of a block: Philox of the counter {low word of the block's number,
+/// segment, low word of the draw, all else}. `late`: the keys of the rounds after kRoundsOfStart.
+SDP4BIT_HOST_DEVICE Philox4 block_noise(const NoiseStart& start, const PhiloxKey* late,
+                                        const NoiseBlock& block) {
+  const Philox4 two = philox_round({0, 0, start.first_x2 ^ block.x2, 0}, {0, 0});
+  Philox4 bits{two.x0 ^ start.second_x0, two.x1, start.second_x2 ^ block.x3, start.second_x3};
   SDP4BIT_UNROLL
-  for (int round = 0; round < kNoiseRounds; ++round) counter = philox_round(counter, key.round[round]);
-  return counter;
+  for (int round = kRoundsOfStart; round < kNoiseRounds; ++round) {
+    bits = philox_round(bits, late[round - kRoundsOfStart]);
+  }
+  return bits;
 }
 
 /// The same for the block that begins at `element`.
 SDP4BIT_HOST_DEVICE Philox4 noise(PhiloxKey key, std::uint64_t draw, MessageKind kind, std::uint32_t segment,
                                   std::uint64_t element) {
-  return block_noise(noise_schedule(key), draw, kind, segment, element / kElementsPerNoise);
+  const PhiloxSchedule schedule = noise_schedule(key);
+  return block_noise(noise_start(schedule, draw, kind, segment), schedule.round + kRoundsOfStart,
+                     noise_block(element / kElementsPerNoise));
 }
 
 /// The random bits of elements 2 * pair (low half) and 2 * pair + 1 (high half) of a block.

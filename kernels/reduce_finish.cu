@@ -29,12 +29,13 @@ __global__ void __launch_bounds__(kThreads, kBlocksReduce)
   const ReduceFinishArgs& args = batch.call[place.call].args;
   const SegmentLayout layout = Hint::layout(batch.call[place.call].layout);
   const bool hadamard = Hint::hadamard(args.codec.hadamard);
-  const ReceivedState state(layout, args.message_count);
+  const ReceivedState state(layout, args.message_count, true);
   __shared__ float factor;
   if (threadIdx.x == 0) factor = args.own_partial != nullptr ? 1.0f : entry_factor<T>(args.input);
-  check_headers(state, args.received, args.message_count, args.kind, args.chunk, args.input.count,
-                place.block == 0 ? args.error : nullptr);
-  const std::size_t count = args.input.count, step = place.blocks * kTile;
+  check_headers(
+      state, args.received, args.message_count, args.kind, args.chunk, args.input.count,
+      [&] { return args.own_segment; }, place.block == 0 ? args.error : nullptr);
+  const TileRange tiles(args.input.count);
   const InputSegment<T> input(args.input, args.own_segment, factor, hadamard);
   const ReceivedSegments<Bits, Hint::kExactProducts> received(args.received, args.message_count,
                                                               layout.segment_offset(0), layout, state,
@@ -43,27 +44,28 @@ __global__ void __launch_bounds__(kThreads, kBlocksReduce)
   const float* const partial = args.own_partial ? kept(args.own_partial + own_element()) : nullptr;
   T* const output = kept(static_cast<T*>(args.output) + args.input.offset + own_element());
   const bool aligned = is_aligned(output, 16);
-  for (std::size_t start = place.block * kTile; start < count; start += step) {
-    const bool whole = count - start >= kTile;
-    if (!whole && own_element() >= count - start) break;
+  for (std::uint32_t tile = place.block; tile < tiles.all; tile += place.blocks) {
+    const bool whole = tile < tiles.whole;
+    if (!whole && own_element() >= tiles.rest) break;
     float own[kBlock];
     float sum[kBlock];
     if (partial != nullptr) {
-      load_floats(own, partial + start);
+      load_floats(own, partial + std::size_t{tile} * kTile);
     } else {
-      input.load(own, start, whole);
+      input.load(own, tile);
     }
-    const bool nan = received.sum_in_rank_order(sum, own, args.own_position, start);
-    count_received_group(args.nonfinite, layout, start + own_element(), nan);
+    const bool nan = received.sum_in_rank_order(sum, own, args.own_position, tile);
+    count_received_group(args.nonfinite, layout, own_element(), nan);
     if (hadamard) hadamard32(sum);
     SDP4BIT_UNROLL
     for (unsigned i = 0; i < kBlock; ++i) sum[i] *= out_factor;
     std::uint32_t words[kBlockWords<T>];
     floats_to_words<T>(words, sum);
+    T* const block = output + std::size_t{tile} * kTile;
     if (whole && aligned) {
-      store_words(output + start, words);
+      store_words(block, words);
     } else {
-      store_block_words(output + start, words, kept(block_size(start + own_element(), count)));
+      store_block_words(block, words, kept(tiles.block_size(tile, own_element())));
     }
   }
   if (advance.counter == nullptr || !is_last_block(advance.finished_blocks, gridDim.x) || threadIdx.x != 0)

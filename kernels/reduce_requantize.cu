@@ -29,50 +29,50 @@ __global__ void __launch_bounds__(kThreads, kBlocksReduce)
   const ReduceRequantizeArgs& args = batch.call[place.call].args;
   const SegmentLayout received_layout = ReceivedHint::layout(batch.call[place.call].received_layout);
   const SegmentLayout layout = Hint::layout(batch.call[place.call].layout);
-  const ReceivedState state(received_layout, args.peer_count);
+  const ReceivedState state(received_layout, args.peer_count, true);
   __shared__ GroupScratch scratch;
-  __shared__ std::uint64_t draw;
+  __shared__ NoiseStart noise;
   __shared__ float factor;
   __shared__ std::uint32_t input_segment;
   const std::uint32_t node = blockIdx.y;
   const bool travels = node != args.own_node;
   std::byte* message = args.messages.data + (node - (node > args.own_node ? 1 : 0)) * args.messages.stride;
   if (threadIdx.x == 0) {
-    draw = *args.draw.counter + args.draw.offset;
+    const std::uint64_t draw = *args.draw.counter + args.draw.offset;
     factor = entry_factor<T>(args.input);
     input_segment = args.own_table[node];
+    noise = noise_start(key, draw, MessageKind::gradient_between_nodes, input_segment);
     if (place.block == 0 && travels) {
       *reinterpret_cast<MessageHeader*>(message) = gradient_header(
           MessageKind::gradient_between_nodes, draw, args.sender, args.chunk, args.input.count, key.round[0]);
     }
   }
-  check_headers(state, args.received, args.peer_count, MessageKind::gradient_in_node, args.chunk,
-                args.input.count, place.block == 0 && blockIdx.y == 0 ? args.error : nullptr);
-  const std::size_t count = args.input.count, step = place.blocks * kTile;
+  check_headers(
+      state, args.received, args.peer_count, MessageKind::gradient_in_node, args.chunk, args.input.count,
+      [&] { return args.own_table[node]; }, place.block == 0 && blockIdx.y == 0 ? args.error : nullptr);
+  const TileRange tiles(args.input.count);
   const InputSegment<T> input(args.input, input_segment, factor, Hint::hadamard(args.codec.hadamard));
   const ReceivedSegments<ReceivedBits, ReceivedHint::kExactProducts> received(
       args.received, args.peer_count, received_layout.segment_offset(node), received_layout, state,
       MessageKind::gradient_in_node, input_segment, args.input.offset);
   const SegmentWriter<Bits> writer(message + layout.segment_offset(0), layout);
-  const BlockNoises noises{key, draw, MessageKind::gradient_between_nodes, input_segment,
-                           received.first_block};
-  for (std::size_t start = place.block * kTile; start < count; start += step) {
-    const bool whole = count - start >= kTile;
-    const bool inside = whole || own_element() < count - start;
+  const BlockNoises noises{key, noise, received.first_block};
+  for (std::uint32_t tile = place.block; tile < tiles.all; tile += place.blocks) {
+    const bool inside = tile < tiles.whole || own_element() < tiles.rest;
     float own[kBlock];
     float sum[kBlock];
-    input.load(own, start, whole);
+    input.load(own, tile);
     if (inside) {
-      const bool nan = received.sum_in_rank_order(sum, own, args.own_position, start);
-      count_received_group(args.nonfinite, received_layout, start + own_element(), nan);
+      const bool nan = received.sum_in_rank_order(sum, own, args.own_position, tile);
+      count_received_group(args.nonfinite, received_layout, own_element(), nan);
     } else {
       SDP4BIT_UNROLL
       for (unsigned i = 0; i < kBlock; ++i) sum[i] = own[i];
     }
     if (travels) {
-      writer.encode(sum, layout, start, count, whole, noises, scratch, args.nonfinite);
+      writer.encode(sum, layout, tile, tiles, noises, scratch, args.nonfinite);
     } else if (inside) {
-      store_floats(args.own_partial + start + own_element(), sum);
+      store_floats(args.own_partial + std::size_t{tile} * kTile + own_element(), sum);
     }
   }
 }

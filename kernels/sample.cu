@@ -80,11 +80,11 @@ template <unsigned Bits>
 __device__ __forceinline__ void sum_received(float (&sum)[kBlock], const float (&own)[kBlock],
                                              const ReduceRequantizeArgs& args, std::uint32_t node,
                                              const SegmentLayout& layout, const ReceivedState& state,
-                                             std::size_t start) {
+                                             std::uint32_t tile) {
   const ReceivedSegments<Bits, false> received(args.received, args.peer_count, layout.segment_offset(node),
                                                layout, state, MessageKind::gradient_in_node,
                                                args.own_table[node], args.input.offset);
-  received.sum_in_rank_order(sum, own, min(args.own_position, args.peer_count), start);
+  received.sum_in_rank_order(sum, own, min(args.own_position, args.peer_count), tile);
 }
 
 /// Grid: tiles of all segments of all messages, strided.
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kThreads)
     if (begin >= args.input.count) continue;
     float value[kBlock], decoded[kBlock];
     const InputSegment<T> input(args.input, args.table[travelling], factor, args.codec.hadamard);
-    input.load(value, unit % tiles * kTile, false);
+    input.load(value, static_cast<std::uint32_t>(unit % tiles));
     const BlockNoise noise = message_noise(message, args.table[travelling], args.input.offset + begin);
     if (decode_block(decoded, segment, layout, begin, noise)) add_squares(sum, value, decoded);
   }
@@ -116,10 +116,11 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads)
     sample_requantize_kernel(const ReduceRequantizeArgs args, const SegmentLayout received_layout,
                              const SegmentLayout layout, const SampleTarget target) {
-  const ReceivedState state(received_layout, args.peer_count);
+  const ReceivedState state(received_layout, args.peer_count, false);
   const float factor = entry_factor<T>(args.input);
-  check_headers(state, args.received, args.peer_count, MessageKind::gradient_in_node, args.chunk,
-                args.input.count, nullptr);
+  check_headers(
+      state, args.received, args.peer_count, MessageKind::gradient_in_node, args.chunk, args.input.count,
+      [] { return 0u; }, nullptr);
   const std::size_t tiles = tile_count(args.input.count);
   SamplePartial sum{0.0, 0.0};
   for (std::size_t unit = blockIdx.x; unit < tiles * (args.node_count - 1); unit += gridDim.x) {
@@ -130,12 +131,12 @@ __global__ void __launch_bounds__(kThreads)
     if (begin >= args.input.count) continue;
     float own[kBlock], value[kBlock], decoded[kBlock];
     const InputSegment<T> input(args.input, args.own_table[node], factor, args.codec.hadamard);
-    const std::size_t start = unit % tiles * kTile;
-    input.load(own, start, false);
+    const auto tile = static_cast<std::uint32_t>(unit % tiles);
+    input.load(own, tile);
     if (args.received_codec.bits == 4) {
-      sum_received<4>(value, own, args, node, received_layout, state, start);
+      sum_received<4>(value, own, args, node, received_layout, state, tile);
     } else {
-      sum_received<8>(value, own, args, node, received_layout, state, start);
+      sum_received<8>(value, own, args, node, received_layout, state, tile);
     }
     const BlockNoise noise = message_noise(sent, args.own_table[node], args.input.offset + begin);
     if (decode_block(decoded, sent + layout.segment_offset(0), layout, begin, noise)) {

@@ -19,6 +19,12 @@ inline constexpr std::size_t kTile = kThreads * kBlock;
 inline constexpr unsigned kBlocksQuantize = 3;
 inline constexpr unsigned kBlocksReduce = 2;
 
+/// Copies hold 64 to 128 bytes of a thread in flight; 4 blocks ask for 64 KB and more. Unasked, the compiler
+/// would make room for a fifth, and put registers into memory for it.
+inline constexpr unsigned kBlocksScatter = 4;
+/// Kernels that serve rare codecs and types: as many registers as they like.
+inline constexpr unsigned kBlocksGeneral = 1;
+
 inline constexpr std::size_t kSmallestGroup = kBlock;
 inline constexpr std::size_t kLargestGroup = kTile;
 

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 
+#include "kernels/host_word.cuh"
 #include "kernels/last_block.cuh"
 #include "kernels/weight_batch.h"
+#include "kernels/weight_header.h"
 #include "kernels/weight_words.cuh"
 
 namespace sdp4bit {
@@ -19,6 +21,44 @@ __device__ __forceinline__ bool same_entry(const AddDifferenceArgs& one, const A
   return one.ledger != nullptr && one.ledger == other.ledger && one.chunk.offset == other.chunk.offset &&
          reinterpret_cast<const MessageHeader*>(message_of(one, message))->slot ==
              reinterpret_cast<const MessageHeader*>(message_of(other, message))->slot;
+}
+
+/// Where the threads of a block add what a message says: its chunk of segment, entry and buffers.
+template <typename T>
+struct AddPlan {
+  const std::byte* segment;
+  T *entry, *receive, *staged;  // entry and staged may be nullptr
+  bool is_valid;                // otherwise there is no entry
+};
+
+/// Makes the plan of message number blockIdx.y; by one thread, which may tell others what the header says.
+/// All threads reading the header would move more bytes than their elements have.
+template <typename T>
+__device__ __forceinline__ AddPlan<T> plan_message(const AddDifferenceArgs& args, const SegmentLayout& layout,
+                                                   bool tells) {
+  const WeightChunk& chunk = args.chunk;
+  const std::byte* const message = message_of(args, blockIdx.y);
+  const MessageHeader header = *reinterpret_cast<const MessageHeader*>(message);
+  const std::uint32_t sender = args.senders[blockIdx.y];
+  const std::uint32_t place = args.places[blockIdx.y];
+  AddPlan<T> plan{};
+  plan.segment = message + layout.segment_offset(0);
+  plan.is_valid = weight_header_is_valid(header, MessageKind::weight_difference, chunk, sender);
+  if (plan.is_valid && args.ledger) {
+    const std::size_t number = std::size_t{place} * chunk.slots + header.slot;
+    plan.entry =
+        reinterpret_cast<T*>(args.ledger + number * entry_bytes(chunk.shard, chunk.type)) + chunk.offset;
+  }
+  plan.receive = static_cast<T*>(args.receive) + sender * chunk.shard + chunk.offset;
+  if (args.staging) {
+    plan.staged = reinterpret_cast<T*>(
+        args.staging + staged_chunk_offset(args.staged_senders, place, chunk.count, chunk.type));
+  }
+  if (tells) {
+    if (args.staging) reinterpret_cast<MessageHeader*>(args.staging)[place] = header;
+    if (!plan.is_valid) show_host(*args.error, 1u);
+  }
+  return plan;
 }
 
 /// add(call) for each call whose message number blockIdx.y is the thread block's to add. A sender may name

@@ -54,6 +54,26 @@ TEST_CASE("Random.PhiloxGivesThePublishedAnswers") {
              {0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu}));
 }
 
+TEST_CASE("Random.ABlocksNoiseIsPhiloxOfItsCounter") {
+  // What kernels keep ready of the first rounds changes no bit.
+  const PhiloxKey key = noise_key(7, 3, 11);
+  for (const std::uint64_t block : {0ull, 1ull, 0xffffffffull, 0x5'1234'5678ull, 0x7ff'ffff'ffffull}) {
+    for (const std::uint64_t draw : {0ull, 0xffff'ffffull, 0xabcd'0123'4567ull}) {
+      for (const std::uint32_t segment : {0u, 5u, 0x80000001u}) {
+        const auto kind = MessageKind::gradient_between_nodes;
+        const auto high = static_cast<std::uint32_t>(draw >> 32) << 16 |
+                          static_cast<std::uint32_t>(kind) << 12 | static_cast<std::uint32_t>(block >> 32);
+        const Philox4 direct =
+            philox4x32({static_cast<std::uint32_t>(block), segment, static_cast<std::uint32_t>(draw), high},
+                       key, kNoiseRounds);
+        const Philox4 bits = noise(key, draw, kind, segment, block * kElementsPerNoise + 31);
+        CHECK(std::array{bits.x0, bits.x1, bits.x2, bits.x3} ==
+              std::array{direct.x0, direct.x1, direct.x2, direct.x3});
+      }
+    }
+  }
+}
+
 TEST_CASE("Random.UniformsAreSixteenBitsInZeroToOne") {
   const std::vector<float> values = draw_uniforms({}, 1 << 18);
   std::array<unsigned, 256> histogram{};

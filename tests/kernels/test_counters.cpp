@@ -29,8 +29,8 @@ struct Codecs {
   double add_in_node;  // and to add one of a message
   double add_between;  // the default's receiver draws the noise again
 };
-constexpr Codecs kDefault{kKnownInNode, kKnownBetweenNodes, 22.5, 5, 9.7};
-constexpr Codecs kPaper{{.bits = 8}, {.bits = 4}, 27.5, 8, 8};
+constexpr Codecs kDefault{kKnownInNode, kKnownBetweenNodes, 21.6, 5, 9.7};
+constexpr Codecs kPaper{{.bits = 8}, {.bits = 4}, 26.9, 8, 8};
 
 struct Cost {
   double instructions;  // lane-instructions an element of the output
