@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/element.h"
+#include "kernels/instructions.h"
 #include "kernels/wire_format.h"
 
 namespace sdp4bit {
