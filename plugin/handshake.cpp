@@ -114,7 +114,7 @@ bool wants_workspace(const OwnAnswer& own) {
 std::uint32_t answer_bits(const OwnAnswer& own, bool held) {
   using Bits = HandshakeRecord::Bits;
   return (own.enabled ? Bits::enabled : 0u) | (own.selected ? Bits::selected : 0u) |
-         (own.blocking ? Bits::blocking : 0u) | (own.pads_gradients ? Bits::pads_gradients : 0u) |
+         (own.blocking ? Bits::blocking : 0u) | (own.pads_gradients ? Bits::garbage_padding : 0u) |
          (own.abort_on_mismatch ? Bits::abort_on_mismatch : 0u) | own.hint |
          (!wants_workspace(own) || held ? Bits::workspace_ready : 0u);
 }
@@ -232,7 +232,7 @@ Verdict judge(std::span<const HandshakeRecord> records, const Topology& topology
   }
   verdict.gradients_native = !config.gradients_padded &&
                              std::any_of(records.begin(), records.end(), [](const HandshakeRecord& record) {
-                               return (record.bits & Bits::pads_gradients) != 0;
+                               return (record.bits & Bits::garbage_padding) != 0;
                              });
   verdict.agreement = Agreement::on;
   return verdict;

@@ -26,7 +26,7 @@ struct HandshakeRecord {
     hinted = 32,  // the program said what the communicator carries: the next two
     hint_gradients = 64,
     hint_weights = 128,
-    pads_gradients = 256,  // a framework that leaves garbage in the padding of gradients was found
+    garbage_padding = 256,  // a framework that leaves garbage in the padding of gradients was found
   };
   struct Variable {
     std::uint64_t digest;   // of the whole value

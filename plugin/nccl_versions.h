@@ -9,10 +9,12 @@
 
 #include <cstddef>
 
-extern "C" {
 #if NCCL_VERSION_CODE < NCCL_VERSION(2, 18, 0)
-ncclResult_t ncclCommSplit(ncclComm_t, int, int, ncclComm_t*, ncclConfig_t*);
+#error \
+    "sdp4bit needs the nccl.h of NCCL 2.18 or later: set NCCL_INCLUDE_DIR (the wheels nvidia-nccl-cu* have one)"
 #endif
+
+extern "C" {
 #if NCCL_VERSION_CODE < NCCL_VERSION(2, 22, 0)
 typedef struct ncclSimInfo ncclSimInfo_t;
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t*);

@@ -62,7 +62,6 @@ constexpr Option words(const char* name, bool shapes_wire, const char* help) {
 }
 
 constexpr bool kWire = true, kLocal = false;
-constexpr const char* kBytes = "bytes, with K, M or G";
 constexpr const char* kPresetName = "SDP4BIT_PRESET";
 
 /// Shapes nothing by itself: ranks compare the six values that come of it.
@@ -202,7 +201,7 @@ std::string presets_markdown() {
                                      [&](const Config& config) { return option.print(config) != usual; });
     if (!differs || std::string_view(option.name) == kPresetName) continue;
     text += std::string("| ") + option.name + " |";
-    for (const Config& config : presets) text += " " + option.print(config) + " |";
+    for (const Config& config : presets) text.append(" ").append(option.print(config)).append(" |");
     text += "\n";
   }
   return text;

@@ -40,7 +40,7 @@ TEST_CASE("Handshake.EqualRanksAgree") {
 TEST_CASE("Handshake.AFrameworkThatPadsOnOneRankKeepsGradientsNativeOnAll") {
   auto all = records(4);
   CHECK_FALSE(verdict_of(all).gradients_native);
-  all[3].bits |= Bits::pads_gradients;
+  all[3].bits |= Bits::garbage_padding;
   CHECK(verdict_of(all).agreement == Agreement::on);
   CHECK(verdict_of(all).gradients_native);
   Config taken;

@@ -1,5 +1,5 @@
-"""Checks sdp4bit against releases of NCCL: what it resolves is there, what it does not know passes it by, it reads no
-more of a configuration than there is, and it builds with the oldest and the newest header.
+"""Checks sdp4bit against releases of NCCL: what it resolves is there, what it does not know passes it by, and it reads no
+more of a configuration than there is. That it builds with every header is for tests/portability.
 
   check_wheels.py SOURCE_DIR BUILD_DIR GPU_LIBRARY SANDBOX_LIBRARY COMPILER CUDA_INCLUDE_DIR
 
@@ -101,17 +101,6 @@ def check_behaviour(version, folder, source, build, libraries, compiler, cuda):
                f"{version}: the real library loads us as its net plugin {lines or result.stderr.strip()}")
 
 
-def check_build(version, folder, source, compiler, cuda):
-    wrong = []
-    for file in sorted((source / "plugin").rglob("*.cpp")):
-        command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", '-DSDP4BIT_VERSION="test"', '-DSDP4BIT_ARCHITECTURES="test"', "-I", str(source),
-                   "-I", str(source / "include"), "-isystem", str(folder), "-isystem", cuda, str(file)]
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode != 0:
-            wrong.append(f"{file.name}: {result.stderr.strip()[:600]}")
-    expect(not wrong, f"{version}: the plugin compiles with its header {wrong or ''}")
-
-
 def main():
     source, build = (pathlib.Path(path) for path in sys.argv[1:3])
     libraries = {"gpu": pathlib.Path(sys.argv[3]), "sandbox": pathlib.Path(sys.argv[4])}
@@ -130,8 +119,6 @@ def main():
         check_names(version, folder, required, optional)
         check_plugin_symbols(version, folder)
         check_behaviour(version, folder, source, build, libraries, compiler, cuda)
-    for version in (OLDEST, newest):
-        check_build(version, folders[version], source, compiler, cuda)
     print(f"{len(failures)} failures with NCCL {', '.join(folders)}")
     return 1 if failures else 0
 
