@@ -22,8 +22,9 @@ inline constexpr unsigned kBlocksReduce = 2;
 /// Copies hold 64 to 128 bytes of a thread in flight; 4 blocks ask for 64 KB and more. Unasked, the compiler
 /// would make room for a fifth, and put registers into memory for it.
 inline constexpr unsigned kBlocksScatter = 4;
-/// Kernels that serve rare codecs and types: as many registers as they like.
-inline constexpr unsigned kBlocksGeneral = 1;
+/// Adding by the general kernels: left to itself the compiler takes 48 registers for some types, and memory
+/// for the rest, or 164 for others, with which a multiprocessor takes one block only.
+inline constexpr unsigned kBlocksGeneral = 2;
 
 inline constexpr std::size_t kSmallestGroup = kBlock;
 inline constexpr std::size_t kLargestGroup = kTile;

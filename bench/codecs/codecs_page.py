@@ -13,6 +13,10 @@ import tempfile
 from pathlib import Path
 from typing import Dict, List, Optional
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from page import replace_between, table  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/codecs.md"
 PAPER = {"gradient": "int4-sr g128 fp32", "weight": "int4 g2048 fp32"}
@@ -59,11 +63,6 @@ def measure(program: Path, arguments: List[str], gradient: Optional[Path], diffe
     return json.loads(done.stdout)
 
 
-def table(heads: List[str], rows: List[List[str]]) -> str:
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
 def number(value: float) -> str:
     """Three digits."""
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
@@ -102,6 +101,19 @@ def pair_table(pairs: List[dict]) -> str:
     return table(["in a node", "between nodes", "bits in a node", "between", "error", "factor"], rows)
 
 
+def candidate_table(measured: dict) -> str:
+    """8 ranks that code the same numbers: by what their mean is better than one; 8 where errors are independent."""
+    paper = {row["use"]: row for row in measured["rows"] if row["codec"] == PAPER[row["use"]]}
+    rows = []
+    for row in measured["candidates"]:
+        cells = [row["codec"], f"{row['bits']:.5g}", *(number(row[key]) if key in row else "" for key in ("gauss", "student"))]
+        cells += [number(row["recorded"]), number(row["recorded"] / paper[row["use"]]["recorded"])]
+        drawn = "bias" in row
+        cells += [f"{row['bias']:.1f}" if drawn else "biased", f"{row['student'] / row['student_mean']:.1f}" if drawn else ""]
+        rows.append(cells)
+    return table(["codec", "bits", "Gauss", "t3", "recorded", "factor", "bias", "8 ranks"], rows)
+
+
 def cost_table(program: Path) -> str:
     """PTX and bytes an element as the emulated machine counts them now; machine code is the other page's."""
     done = subprocess.run([str(program), "--json"], capture_output=True, text=True, check=False)
@@ -132,14 +144,6 @@ def cell(value: Optional[float]) -> str:
     return "" if value is None else f"{value:.1f}"
 
 
-def replace_between(text: str, mark: str, content: str) -> str:
-    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
-    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-    if not pattern.search(text):
-        raise PageError(f"{PAGE.name} has no marks {begin} and {end}")
-    return pattern.sub(lambda _: f"{begin}\n{content}\n{end}", text)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build", type=Path, help="build folder, such as build/dev")
@@ -157,9 +161,10 @@ def main() -> int:
             for mark, use, bits in (("gradients4", "gradient", 4), ("gradients8", "gradient", 8), ("weights4", "weight", 4)):
                 text = replace_between(text, mark, codec_table(measured["rows"], use, bits))
             text = replace_between(text, "weights8", codec_table(measured["rows"], "weight", 8))
+            text = replace_between(text, "tried", candidate_table(measured))
             text = replace_between(text, "pairs", pair_table(measured["two_levels"]))
         PAGE.write_text(text, encoding="utf-8")
-    except (PageError, OSError) as error:
+    except (PageError, OSError, ValueError) as error:
         print(f"codecs_page: {error}", file=sys.stderr)
         return 1
     return 0

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "candidates.h"
 #include "data.h"
 #include "measure.h"
 
@@ -129,6 +130,28 @@ void print_pairs(std::size_t count) {
   }
 }
 
+void print_candidates(const std::vector<Data>& gradients, const std::vector<Data>& differences,
+                      unsigned draws) {
+  const char* separator = "\n";
+  for (const Candidate& candidate : candidates()) {
+    const bool is_gradient = std::string_view(candidate.use) == "gradient";
+    std::printf("%s  {\"use\": \"%s\", \"codec\": \"%s\", \"bits\": %.6g", separator, candidate.use,
+                candidate.name, candidate.bits);
+    separator = ",\n";
+    double bias = 0;
+    for (const Data& set : is_gradient ? gradients : differences) {
+      const bool first = &set == &(is_gradient ? gradients : differences).front();
+      const CandidateLoss loss = measure_candidate(candidate, set.values, first && is_gradient ? draws : 0);
+      if (first) bias = loss.bias;
+      std::printf(", \"%s\": %.5g, \"%s_mean\": %.5g", set.name.c_str(), 1000 * loss.error, set.name.c_str(),
+                  1000 * loss.of_a_mean);
+    }
+    if (bias != 0) std::printf(", \"bias\": %.3g", bias);
+    std::printf("}");
+    std::fflush(stdout);
+  }
+}
+
 int run(const Options& options) {
   constexpr std::size_t most = std::size_t{1} << 20;
   std::vector<Data> gradients{{"gauss", gaussian(options.count, 1)}, {"student", student(options.count, 2)}};
@@ -145,6 +168,8 @@ int run(const Options& options) {
     if (wanted(codec)) print_row("weight", codec, differences, 0);
   std::printf("\n],\n\"two_levels\": [");
   if (options.only.empty()) print_pairs(options.count / 4);
+  std::printf("\n],\n\"candidates\": [");
+  if (options.only.empty()) print_candidates(gradients, differences, options.draws);
   std::puts("\n]}");
   return 0;
 }

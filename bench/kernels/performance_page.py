@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -13,8 +12,10 @@ from typing import Dict, List
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "tests/kernels/sass"))
+sys.path.insert(2, str(Path(__file__).resolve().parents[1]))
 
 from bounds import BOUNDS  # noqa: E402
+from page import replace_between, table  # noqa: E402
 from sass.cubin import ROOT, ToolError  # noqa: E402
 from sass_counts import ARCHITECTURES, count_rows  # noqa: E402
 
@@ -38,11 +39,6 @@ def counts_of_files(paths: List[Path]) -> Dict[int, Dict[str, dict]]:
         for name, costs in json.loads(path.read_text(encoding="utf-8")).items():
             found.setdefault(int(name[len("sm_") :]), {}).update({cost["row"]: cost for cost in costs})
     return found
-
-
-def table(heads: List[str], rows: List[List[str]]) -> str:
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def kernel_table(counted: Dict[str, dict], sass: Dict[int, Dict[str, dict]]) -> str:
@@ -87,17 +83,9 @@ def goal_table(sass: Dict[int, Dict[str, dict]]) -> str:
     for bound in BOUNDS:
         if bound.goal is not None and bound.row in sass[90]:
             reached = sass[90][bound.row]["per_element"]
-            missed = "reached" if reached <= bound.goal else f"missed, {reached / bound.goal:.1f} times"
+            missed = "reached" if reached <= bound.goal else f"missed by {100 * (reached / bound.goal - 1):.0f} %"
             rows.append([bound.row, f"{bound.goal:g}", f"{reached:.1f}", missed])
     return table(["kernel, sm_90", "goal", "counted", ""], rows)
-
-
-def replace_between(text: str, mark: str, content: str) -> str:
-    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
-    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-    if not pattern.search(text):
-        raise ToolError(f"{PAGE.name} has no marks {begin} and {end}")
-    return pattern.sub(lambda _: f"{begin}\n{content}\n{end}", text)
 
 
 def main() -> int:

@@ -14,8 +14,8 @@ CODED_8 = 8.25 / 8
 CODED_DIFFERENCE = 4 / 8 + 2 / 1024  # groups of 1024, likewise
 RECEIVED_4 = 0.57  # bytes read an element of a received message: each thread reads its scale
 RECEIVED_8 = 1.065
-QUANTIZE_4, QUANTIZE_8 = 22.0, 21.5  # instructions an element that is coded
-ADD_4, ADD_8 = 9.7, 5.0  # instructions an element of a received message
+QUANTIZE_4, QUANTIZE_8 = 21.4, 20.9  # instructions an element that is coded
+ADD_4, ADD_8 = 9.2, 5.1  # instructions an element of a received message
 WEIGHT_BYTES = 2
 
 
@@ -61,7 +61,7 @@ def gradient_kernels(elements: float, element_bytes: float, nodes: int, local: i
         others = ranks - 1
         return {
             "quantize": Cost(segment * others * (element_bytes + coded), segment * others * encode),
-            "reduce_finish": Cost(segment * (2 * element_bytes + received * others), segment * (21.1 + add * others)),
+            "reduce_finish": Cost(segment * (2 * element_bytes + received * others), segment * (20.2 + add * others)),
         }
     sent = segment * nodes * (local - 1)
     stored = (nodes - 1) / nodes * CODED_4 + 4 / nodes
@@ -69,10 +69,10 @@ def gradient_kernels(elements: float, element_bytes: float, nodes: int, local: i
         "quantize": Cost(sent * (element_bytes + CODED_8), sent * QUANTIZE_8),
         "reduce_requantize": Cost(
             segment * nodes * (element_bytes + RECEIVED_8 * (local - 1) + stored),
-            segment * nodes * (13.2 + ADD_8 * (local - 1) + 11.5 * (nodes - 1) / nodes),
+            segment * nodes * (13.8 + ADD_8 * (local - 1) + 10.6 * (nodes - 1) / nodes),
         ),
         "reduce_finish": Cost(
-            segment * (4 + RECEIVED_4 * (nodes - 1) + element_bytes), segment * (14.6 + ADD_4 * (nodes - 1))
+            segment * (4 + RECEIVED_4 * (nodes - 1) + element_bytes), segment * (14.0 + ADD_4 * (nodes - 1))
         ),
     }
 
@@ -82,12 +82,12 @@ def weight_kernels(elements: float, nodes: int, local: int) -> Dict[str, Cost]:
     shard = elements / (nodes * local)
     staged = WEIGHT_BYTES if local > 1 else 0  # a copy in the workspace, for the ranks of the node
     costs = {
-        "encode_companded": Cost(shard * (6.51 + staged), shard * (13.7 if local > 1 else 13.4)),
-        "add_companded": Cost(shard * (nodes - 1) * (6.57 + staged), shard * (nodes - 1) * 8.5),
+        "encode_companded": Cost(shard * (6.51 + staged), shard * (14.5 if local > 1 else 14.2)),
+        "add_companded": Cost(shard * (nodes - 1) * (6.57 + staged), shard * (nodes - 1) * 8.8),
     }
     if local > 1:
         passed = shard * nodes * (local - 1)
-        costs["scatter_shards"] = Cost(passed * 5.38, passed * 5.6)
+        costs["scatter_shards"] = Cost(passed * 4.13, passed * 4.3)
     return costs
 
 

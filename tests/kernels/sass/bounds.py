@@ -39,6 +39,6 @@ BOUNDS = (
     Bound("difference bf16 -> int4 g2048 fp32", 34.9, 8),
     Bound("apply compand4 g1024 bf16 -> bf16", 3.9, 5),
     Bound("apply compand4 g1024 bf16 -> bf16, staged", 3.9, 5),
-    Bound("apply int4 g2048 fp32 -> bf16", 15.8, 5),
+    Bound("apply int4 g2048 fp32 -> bf16", 15.5, 5),
     Bound("scatter bf16", 1),
 )
