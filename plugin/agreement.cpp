@@ -11,6 +11,7 @@
 #include "plugin/boundary.h"
 #include "plugin/break_even.h"
 #include "plugin/driver.h"
+#include "plugin/first_number.h"
 #include "plugin/framework.h"
 #include "plugin/handshake.h"
 #include "plugin/log.h"
@@ -120,6 +121,14 @@ void give_back_memory(CommState& comm) {
   comm.health.release();
 }
 
+/// What kernels count from.
+DeviceCounters first_counters() {
+  const std::uint64_t first = first_number();
+  DeviceCounters counters{.draws = first, .gradients = {first, first}, .weights = {first, first}};
+  for (SampleSums& sums : counters.samples) sums.samples = 2 * first;
+  return counters;
+}
+
 /// All that the handshake answers for; false, and nothing is kept, where a part of it cannot be had.
 bool allocate_memory(CommState& comm) {
   comm.workspace = DeviceBuffer::try_allocate(config().workspace);
@@ -128,7 +137,7 @@ bool allocate_memory(CommState& comm) {
   const bool health = comm.health.allocate(comm.ranks);
   const bool checksums = !config().checksum || comm.checksums.allocate(comm.ranks);
   if (comm.workspace && comm.words && comm.host_words && health && checksums) {
-    new (comm.host_words.data()) HostWords;
+    new (comm.host_words.data()) HostWords{.counters = first_counters()};
     comm.stats.set_mirror(comm.counter_mirror().host, comm.checksum_counts());
     comm.stats->workspace_bytes.store(comm.workspace.bytes());
     comm.sampling.allocate(config().sample_error);
@@ -138,15 +147,29 @@ bool allocate_memory(CommState& comm) {
   return false;
 }
 
-void zero(void* pointer, std::size_t bytes) {
-  // Not the NULL stream's memset: a stream of ours waits for nobody.
+/// Waits for what `enqueue`(stream) does. Not on the NULL stream: a stream of ours waits for nobody.
+template <typename Enqueue>
+void run_alone(Enqueue enqueue) {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  const cudaError_t cleared = cudaMemsetAsync(pointer, 0, bytes, stream);
+  const cudaError_t enqueued = enqueue(stream);
   const cudaError_t done = cudaStreamSynchronize(stream);
   (void)cudaStreamDestroy(stream);
-  check(cleared);
+  check(enqueued);
   check(done);
+}
+
+void zero(void* pointer, std::size_t bytes) {
+  run_alone([&](cudaStream_t stream) { return cudaMemsetAsync(pointer, 0, bytes, stream); });
+}
+
+/// Of memory that is zero already.
+void begin_counting(CommState& comm) {
+  if (first_number() == 0) return;
+  const DeviceCounters first = first_counters();
+  run_alone([&](cudaStream_t stream) {
+    return cudaMemcpyAsync(comm.counters(), &first, sizeof first, cudaMemcpyHostToDevice, stream);
+  });
 }
 
 template <typename Done>
@@ -224,6 +247,7 @@ PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
     // An abort ends exchanges with nothing received, and the kernels behind them still run.
     zero(comm.workspace.data(), comm.workspace.bytes());
     zero(comm.words.data(), comm.words.bytes());
+    begin_counting(comm);
     zero(comm.health.memory().data(), comm.health.memory().bytes());
     if (comm.checksums.on()) zero(comm.checksums.memory().data(), comm.checksums.memory().bytes());
   }

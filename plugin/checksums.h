@@ -12,6 +12,7 @@
 #include "kernels/launch_checksum.h"
 #include "plugin/checksum_failure.h"
 #include "plugin/cuda_raii.h"
+#include "plugin/first_number.h"
 
 namespace sdp4bit {
 
@@ -53,7 +54,7 @@ class Checksums {
 
  private:
   DeviceBuffer memory_;  // ChecksumState, counts of both functions, then a ChecksumSum for each rank
-  std::uint64_t uses_ = 0;
+  std::uint64_t uses_ = first_number();
 };
 
 }  // namespace sdp4bit

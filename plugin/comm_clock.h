@@ -12,6 +12,9 @@ class CommClock {
  public:
   static constexpr std::uint64_t kCallsBeforeReading = 3;
 
+  /// The first call that is launched gets the number `first`.
+  explicit CommClock(std::uint64_t first = 0) : first_(first), launched_(first), before_group_(first) {}
+
   /// A call that will get a number comes in the outermost group `epoch`: true for the group's first ...
   [[nodiscard]] bool is_new(std::uint64_t epoch) const { return epoch_ != epoch; }
   /// ... which begins the group on this communicator.
@@ -20,19 +23,21 @@ class CommClock {
     before_group_ = launched_;
   }
   /// Whether the group that was entered reads a handshake that is under way.
-  [[nodiscard]] bool reads_handshake() const { return before_group_ >= kCallsBeforeReading; }
+  [[nodiscard]] bool reads_handshake() const { return before_group_ - first_ >= kCallsBeforeReading; }
   /// Numbers a call that is launched: true for the communicator's first, which the handshake follows.
-  [[nodiscard]] bool launches_first() { return launched_++ == 0; }
+  [[nodiscard]] bool launches_first() { return launched_++ == first_; }
 
-  /// Calls launched so far: neither zero-count nor captured nor refused ones.
+  /// The next call's number, which calls launched so far make: neither zero-count nor captured nor refused
+  /// ones.
   [[nodiscard]] std::uint64_t launched() const { return launched_; }
   /// ... before the group that was entered last.
   [[nodiscard]] std::uint64_t before_group() const { return before_group_; }
 
  private:
-  std::uint64_t launched_ = 0;
+  std::uint64_t first_;
+  std::uint64_t launched_;
   std::uint64_t epoch_ = 0;
-  std::uint64_t before_group_ = 0;
+  std::uint64_t before_group_;
 };
 
 /// What a call is when its group is launched; equal on all ranks.

@@ -22,6 +22,7 @@
 #include "plugin/checksums.h"
 #include "plugin/comm_clock.h"
 #include "plugin/cuda_raii.h"
+#include "plugin/first_number.h"
 #include "plugin/gradient_health.h"
 #include "plugin/native_traffic.h"
 #include "plugin/options.h"
@@ -147,7 +148,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::unique_ptr<WeightState> weights;  // created when the agreement is on
 
   // Counting. Numbers are given when calls are launched.
-  CommClock clock;
+  CommClock clock{first_number()};
   bool gradients_before = false;     // an eager ReduceScatter was compressed
   std::uint32_t draws_in_group = 0;  // noise draws taken by calls of this group
 

@@ -8,6 +8,7 @@
 #include "plugin/agreement.h"
 #include "plugin/comm_state.h"
 #include "plugin/error.h"
+#include "plugin/first_number.h"
 #include "plugin/log.h"
 #include "plugin/options.h"
 
@@ -60,8 +61,8 @@ GatherClass::GatherClass(CommState& comm, std::uint32_t number, std::size_t coun
               .group_size = config().weight_group,
               .probes = config().own_shard == OwnShard::automatic}),
       title_("AllGather of " + std::to_string(count) + " " + type_name(type) + " per rank"),
-      life_(WeightClass(config().weight_refresh, own_slices_of(config().own_shard)), config().weight_vote,
-            epoch, comm.resets_asked.load()),
+      life_(WeightClass(config().weight_refresh, own_slices_of(config().own_shard), {}, first_number()),
+            config().weight_vote, epoch, comm.resets_asked.load()),
       ledger_(shape_),
       queue_(pool),
       stats_(comm.stats.add_class(count, type)) {

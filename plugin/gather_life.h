@@ -17,9 +17,14 @@ enum class LedgerStep : std::uint8_t { none, allocate, restart, release };
 
 class GatherLife {
  public:
-  /// Made in the outermost group `epoch`, whose calls are recorded. `votes`: a jump is sent natively at once.
+  /// Made with its class, in the outermost group `epoch`, whose calls are recorded. `votes`: a jump is sent
+  /// natively at once.
   GatherLife(const WeightClass& machine, bool votes, std::uint64_t epoch, std::uint64_t resets_asked)
-      : machine_(machine), votes_(votes), epoch_(epoch), resets_done_(resets_asked) {}
+      : machine_(machine),
+        votes_(votes),
+        calls_(machine.words_begin()),
+        epoch_(epoch),
+        resets_done_(resets_asked) {}
 
   [[nodiscard]] WeightStage stage() const { return machine_.stage(); }
   [[nodiscard]] std::uint32_t slots() const { return machine_.slots(); }
@@ -41,7 +46,7 @@ class GatherLife {
   [[nodiscard]] bool wants_ledger() const { return wants_ledger_; }
   void ledger_was_asked_for() { wants_ledger_ = false; }
 
-  /// Calls that have a number.
+  /// The next call's number.
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
   [[nodiscard]] std::uint64_t take_number() { return calls_++; }
 
@@ -58,7 +63,7 @@ class GatherLife {
  private:
   WeightClass machine_;
   bool votes_;
-  std::uint64_t calls_ = 0;
+  std::uint64_t calls_;  // the next one's number
   std::uint64_t epoch_;  // the outermost group that `kind_` holds for
   WeightKind kind_ = WeightKind::recorded;
   bool wants_ledger_ = false;

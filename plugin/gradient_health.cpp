@@ -5,6 +5,7 @@
 
 #include "plugin/agreement.h"
 #include "plugin/comm_state.h"
+#include "plugin/first_number.h"
 #include "plugin/log.h"
 #include "plugin/real_nccl.h"
 
@@ -159,7 +160,12 @@ ScaleHistogram* GradientHealth::number_call(std::size_t count, ncclDataType_t ty
   Class* one = find(count, type);
   if (!one) {
     if (classes_.size() == kMostClasses) return nullptr;
-    one = &classes_.emplace_back(Class{.count = count, .type = type, .epoch = epoch});
+    one = &classes_.emplace_back(Class{.count = count,
+                                       .type = type,
+                                       .schedule = HealthSchedule(first_number()),
+                                       .calls = first_number(),
+                                       .epoch = epoch,
+                                       .records = first_number()});
   }
   const std::uint64_t call = one->calls++;
   if (one->native || !one->schedule.looks(call)) return nullptr;

@@ -50,13 +50,13 @@ class GradientHealth {
   struct Class {
     std::size_t count;
     ncclDataType_t type;
-    HealthSchedule schedule{};
-    std::uint64_t calls = 0;  // compressed or paused ones
+    HealthSchedule schedule;
+    std::uint64_t calls;      // the next one's number, of compressed and paused ones
     std::uint64_t epoch = 0;  // the group that `native` holds for
     bool native = false;
     std::uint64_t look_epoch = 0;    // the group of the last look
     std::uint64_t record_epoch = 0;  // the group of the exchange that followed; 0: not yet
-    std::uint64_t records = 0;       // exchanges so far: what the words are numbered by
+    std::uint64_t records;           // the last exchange's number, which the words carry
   };
   class Records;
 

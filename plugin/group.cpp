@@ -9,6 +9,7 @@
 #include "plugin/agreement.h"
 #include "plugin/boundary.h"
 #include "plugin/driver.h"
+#include "plugin/first_number.h"
 #include "plugin/log.h"
 #include "plugin/real_nccl.h"
 #include "plugin/watchdog.h"
@@ -22,7 +23,7 @@ thread_local std::array<Group*, kMostNcclCopies> groups_of_thread{};
 thread_local std::uint64_t groups_opened_by_thread = 0;
 
 std::uint64_t next_epoch() {
-  static std::atomic<std::uint64_t> last{0};
+  static std::atomic<std::uint64_t> last{first_number()};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 

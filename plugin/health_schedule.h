@@ -15,6 +15,9 @@ class HealthSchedule {
   static constexpr std::uint64_t kFirstPause = 1024;  // native calls; doubles each time
   static constexpr std::uint64_t kLongestPause = 1u << 20;
 
+  /// The class's first call is number `first`.
+  explicit HealthSchedule(std::uint64_t first = 0) : next_look_(first + kPeriod - 1) {}
+
   /// Whether calls of the group that begins at the class's call `call` stay native.
   [[nodiscard]] bool paused(std::uint64_t call) const { return call < paused_until_; }
   /// Whether the call is looked at; asked in call order, for calls that are compressed.
@@ -43,7 +46,7 @@ class HealthSchedule {
   }
 
  private:
-  std::uint64_t next_look_ = kPeriod - 1;
+  std::uint64_t next_look_;
   std::uint64_t looked_at_ = 0;
   bool looking_ = false;
   std::uint32_t strikes_ = 0;

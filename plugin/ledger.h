@@ -11,6 +11,7 @@
 #include "kernels/launch_probe.h"
 #include "kernels/launch_weight.h"
 #include "plugin/cuda_raii.h"
+#include "plugin/first_number.h"
 #include "plugin/ledger_standing.h"
 #include "plugin/slot_table.h"
 
@@ -73,7 +74,7 @@ class Ledger {
   };
 
   LedgerShape shape_;
-  SlotTable table_;
+  SlotTable table_{first_number()};
   std::vector<Kept> samples_;
   std::uint64_t uses_ = 0;
   DeviceBuffer entries_;

@@ -13,6 +13,9 @@ class SlotTable {
  public:
   static constexpr std::uint32_t kMost = kMostSlots;
 
+  /// `uses`: what the count of uses begins with.
+  explicit SlotTable(std::uint64_t uses = 0) : uses_(uses) {}
+
   struct Found {
     std::uint32_t slot = 0;
     bool seen = false;  // the slot stood for this address before
@@ -33,7 +36,7 @@ class SlotTable {
 
  private:
   std::vector<Slot> slots_;
-  std::uint64_t uses_ = 0;
+  std::uint64_t uses_;
 };
 
 }  // namespace sdp4bit

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "plugin/first_number.h"
 #include "plugin/stats_snapshot.h"
 
 namespace sdp4bit {
@@ -141,6 +142,14 @@ CommCounts counts_of(const CommStats& stats) {
   return counts;
 }
 
+/// As if so many calls had been compressed.
+void begin_counting(CommStats& stats, std::uint64_t first) {
+  for (FunctionStats& function : stats.functions) {
+    function.calls[static_cast<std::size_t>(Reason::compressed)].store(first);
+    for (std::atomic<std::uint64_t>& counter : function.counters) counter.store(first);
+  }
+}
+
 /// Requires the registry's lock. Before their memory goes.
 void keep_mirrors(CommStats& stats) {
   if (stats.mirror) stats.last_mirror = read_mirror(*stats.mirror);
@@ -207,6 +216,7 @@ OpenStats::OpenStats() {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   stats_ = all.stats.emplace_back(std::make_unique<CommStats>()).get();
+  if (const std::uint64_t first = first_number(); first != 0) begin_counting(*stats_, first);
 }
 
 OpenStats::~OpenStats() {

@@ -83,10 +83,16 @@ struct WeightRules {
 
 class WeightClass {
  public:
-  /// refresh_rounds 0: never. `own`: settled by an option, or unknown.
+  /// refresh_rounds 0: never. `own`: settled by an option, or unknown. The class's first call is number
+  /// `first`.
   explicit WeightClass(std::uint64_t refresh_rounds, OwnSlices own = OwnSlices::replica,
-                       const WeightRules& rules = {})
-      : rules_(rules), refresh_rounds_(refresh_rounds), own_(own), next_exam_(rules.first_exam) {}
+                       const WeightRules& rules = {}, std::uint64_t first = 0)
+      : rules_(rules),
+        refresh_rounds_(refresh_rounds),
+        words_taken_(first),
+        own_(own),
+        learning_start_(first),
+        next_exam_(rules.first_exam) {}
 
   [[nodiscard]] WeightStage stage() const { return stage_; }
   /// S, the agreed number of slots; 0 while nothing is agreed. A ledger exists exactly while it is above 0.
@@ -127,12 +133,12 @@ class WeightClass {
   std::uint64_t refresh_rounds_;
   WeightStage stage_ = WeightStage::learning;
   std::uint32_t slots_ = 0;
-  std::uint64_t words_taken_ = 0;
+  std::uint64_t words_taken_;
   OwnSlices own_;
   std::uint64_t replica_from_ = 0;  // call; 0: not agreed
 
   // learning
-  std::uint64_t learning_start_ = 0;
+  std::uint64_t learning_start_;
   std::uint64_t next_exam_;
 
   // difference

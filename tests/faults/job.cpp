@@ -1,6 +1,7 @@
 // Gradients and weights whose right results are known on every rank; see job.h.
 #include "job.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -15,7 +16,7 @@ using test::DeviceBytes;
 using test::RankContext;
 
 constexpr std::size_t kGradients = 2500, kWeights = 2100;  // elements of a segment and of a shard
-constexpr int kEagerSteps = 20, kReplays = 3;
+constexpr int kReplays = 3;
 
 /// Between -1 and 1, without a pattern.
 float noise(std::uint32_t a, std::uint32_t b) {
@@ -40,12 +41,14 @@ float weight(int owner, int step, std::size_t element) {
 
 class Job {
  public:
-  explicit Job(RankContext& rank)
+  Job(RankContext& rank, bool in_place, const WatchWeights& watch)
       : rank_(rank),
+        watch_(watch),
+        in_place_(in_place),
         ranks_(static_cast<std::size_t>(rank.ranks)),
         gradients_(gradients_of(rank)),
         sum_(kGradients * 4),
-        shard_(kWeights * 2),
+        shard_(kShardBytes),
         weights_(kWeights * 2 * ranks_) {}
 
   void set_weights(int step) {
@@ -54,11 +57,13 @@ class Job {
       own[i] = from_float<BFloat16>(weight(rank_.rank, step, i)).bits;
     Bytes content(own.size() * 2);
     std::memcpy(content.data(), own.data(), content.size());
-    shard_.write(content);
+    in_place_ ? weights_.write(content, own_offset()) : shard_.write(content);
   }
   void forget_results() {
     check(cudaMemset(sum_.data(), 0, sum_.bytes()));
-    check(cudaMemset(weights_.data(), 0, weights_.bytes()));
+    const std::size_t behind = in_place_ ? own_offset() + kShardBytes : 0;
+    if (in_place_) check(cudaMemset(weights_.data(), 0, own_offset()));
+    check(cudaMemset(weights_.data() + behind, 0, weights_.bytes() - behind));
     check(cudaDeviceSynchronize());  // not a part of the job's stream
   }
   void reduce() {
@@ -66,7 +71,8 @@ class Job {
                             rank_.stream));
   }
   void gather() {
-    check(ncclAllGather(shard_.data(), weights_.data(), kWeights, ncclBfloat16, rank_.comm, rank_.stream));
+    const std::byte* const own = in_place_ ? weights_.data() + own_offset() : shard_.data();
+    check(ncclAllGather(own, weights_.data(), kWeights, ncclBfloat16, rank_.comm, rank_.stream));
   }
   /// One group for both; an error inside it ends it too, as programs' own guards do.
   void reduce_and_gather() {
@@ -102,10 +108,13 @@ class Job {
     for (std::size_t i = 0; i < kWeights * ranks_; ++i) {
       BFloat16 got{};
       std::memcpy(&got.bits, content.data() + 2 * i, 2);
-      const float right = weight(static_cast<int>(i / kWeights), step, i % kWeights);
+      const auto owner = static_cast<int>(i / kWeights);
+      const float right = weight(owner, step, i % kWeights);
+      // In its own slice a rank may find what asks whose it is: a step of a difference's usual size.
+      const float asked = in_place_ && owner == rank_.rank ? kStep : 0.0f;
       // A quarter of a step for the code, bfloat16's half unit between 1 and 2; two steps where the scale is
       // large.
-      if (!(std::fabs(to_float(got) - right) <= 0.3f * kStep + 0x1p-8f)) {
+      if (!(std::fabs(to_float(got) - right) <= asked + 0.3f * kStep + 0x1p-8f)) {
         throw WrongResult{"weight " + std::to_string(i) + " of step " + std::to_string(step) + " is " +
                           std::to_string(to_float(got)) + " instead of " + std::to_string(right)};
       }
@@ -115,6 +124,11 @@ class Job {
     check(cudaStreamSynchronize(rank_.stream));
     check_sum();
     check_weights(step);
+    if (!watch_) return;
+    Bytes seen = weights_.read();
+    if (in_place_)
+      std::fill_n(seen.begin() + static_cast<std::ptrdiff_t>(own_offset()), kShardBytes, std::byte{});
+    watch_(seen);
   }
 
   void eager_step(int step) {
@@ -147,6 +161,9 @@ class Job {
   }
 
  private:
+  static constexpr std::size_t kShardBytes = kWeights * 2;
+  [[nodiscard]] std::size_t own_offset() const { return static_cast<std::size_t>(rank_.rank) * kShardBytes; }
+
   static Bytes gradients_of(const RankContext& rank) {
     Bytes content(kGradients * 4 * static_cast<std::size_t>(rank.ranks));
     for (std::size_t i = 0; i < content.size() / 4; ++i) {
@@ -157,6 +174,8 @@ class Job {
   }
 
   RankContext& rank_;
+  const WatchWeights& watch_;
+  bool in_place_;
   std::size_t ranks_;
   DeviceBytes gradients_, sum_, shard_, weights_;
 };
@@ -170,16 +189,19 @@ const std::vector<Setting>& settings() {
       {"votes, checks and samples",
        {{"SDP4BIT_WEIGHT_VOTE", "1"}, {"SDP4BIT_CHECK", "1"}, {"SDP4BIT_SAMPLE_ERROR", "2"}}},
       {"direct weights, several chunks", {{"SDP4BIT_WEIGHT_DIRECT", "8"}, {"SDP4BIT_WORKSPACE", "64K"}}},
+      {.name = "own shards asked for, checksums",
+       .environment = {{"SDP4BIT_OWN_SHARD", "auto"}, {"SDP4BIT_CHECKSUM", "1"}},
+       .in_place = true},
   };
   return all;
 }
 
-void run_job(RankContext& rank, const Setting& setting) {
+void run_job(RankContext& rank, const Setting& setting, const WatchWeights& watch) {
   check(ncclCommInitRank(&rank.comm, rank.ranks, rank.id, rank.rank));
   {
-    Job job(rank);
+    Job job(rank, setting.in_place, watch);
     int step = 0;
-    for (; step < kEagerSteps; ++step) job.eager_step(step);
+    for (; step < setting.steps; ++step) job.eager_step(step);
     if (setting.captured) job.replays(step);
   }
   ncclComm_t comm = nullptr;

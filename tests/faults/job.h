@@ -1,6 +1,8 @@
 // The job that is disturbed: gradients and weights step after step, whose results each rank knows beforehand.
 #pragma once
 
+#include <functional>
+
 #include "cluster.h"
 
 namespace sdp4bit::faults {
@@ -10,6 +12,8 @@ struct Setting {
   const char* name;
   test::Environment environment;
   bool captured = false;  // the last steps are a graph's replays
+  int steps = 20;         // before those
+  bool in_place = false;  // gathers; the program keeps its masters elsewhere and writes the own slice anew
 };
 [[nodiscard]] const std::vector<Setting>& settings();
 
@@ -23,6 +27,9 @@ struct WrongResult {
 
 /// From the creation of a communicator to its end, with checks of every result. Throws std::runtime_error at
 /// the first error that CUDA or NCCL return, WrongResult where a result is wrong.
-void run_job(test::RankContext& rank, const Setting& setting);
+/// `watch` sees all weights behind every step, but zeros for the own slice of gathers in place: what may
+/// stand there meanwhile depends on the number of the call.
+using WatchWeights = std::function<void(const test::Bytes& weights)>;
+void run_job(test::RankContext& rank, const Setting& setting, const WatchWeights& watch = {});
 
 }  // namespace sdp4bit::faults
