@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
+#include <ctime>
 
 namespace sdp4bit {
 namespace {
@@ -23,6 +25,37 @@ struct Kind {
 constexpr Kind kError{LogLevel::error, "error", &errors}, kWarning{LogLevel::warn, "warn", &warnings},
     kNotice{LogLevel::warn, "info"}, kInfo{LogLevel::info, "info"}, kTrace{LogLevel::trace, "trace"};
 
+/// Who reads stderr may be gone, and a file may be as long as it is allowed to be: that must not end a
+/// program which has written nothing itself. While it lives, such signals of this thread wait, and those that
+/// came meanwhile are taken back.
+class QuietWrite {
+ public:
+  QuietWrite() noexcept {
+    ::sigemptyset(&signals_);
+    ::sigaddset(&signals_, SIGPIPE);
+    ::sigaddset(&signals_, SIGXFSZ);
+    sigset_t pending;
+    ::sigpending(&pending);
+    // The program's own stay: one that is pending now is pending afterwards.
+    for (const int signal : {SIGPIPE, SIGXFSZ})
+      if (::sigismember(&pending, signal) == 1) ::sigdelset(&signals_, signal);
+    ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  }
+  ~QuietWrite() {
+    const int saved = errno;
+    const timespec at_once{};
+    while (::sigtimedwait(&signals_, nullptr, &at_once) > 0) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = saved;
+  }
+  QuietWrite(const QuietWrite&) = delete;
+  QuietWrite& operator=(const QuietWrite&) = delete;
+
+ private:
+  sigset_t signals_{}, before_{};
+};
+
 void say(const Kind& kind, const char* format, std::va_list arguments) noexcept {
   if (kind.counter) kind.counter->fetch_add(1, std::memory_order_relaxed);
   if (!log_enabled(kind.level)) return;
@@ -38,6 +71,7 @@ void say(const Kind& kind, const char* format, std::va_list arguments) noexcept 
   constexpr int kLongest = static_cast<int>(sizeof line) - 1;
   if (length > kLongest) length = kLongest;
   line[length++] = '\n';
+  const QuietWrite quiet;
   const int saved = errno;
   // A line that cannot be written is lost: there is nowhere to say so.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line, static_cast<std::size_t>(length));

@@ -1,4 +1,4 @@
-// Stands between the library and CUDA, NCCL and malloc; see injector.h.
+// Stands between the library and CUDA, NCCL, the system and malloc; see injector.h.
 //
 // Every name of calls.def is exported as a few instructions that keep all arguments, ask decide(), and then
 // jump to the real function or return an error: so no signature is repeated here.
@@ -11,15 +11,17 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace sdp4bit::faults {
 namespace {
 
 struct Function {
   const char* name;
-  int error;
+  int error;  // below zero: it returns -1, and errno is this
 };
 constexpr Function kFunctions[] = {
 #define FAULT_CALL(name, error) {#name, error},
@@ -75,6 +77,7 @@ Slot& slot_of(std::uint64_t offset, std::uint32_t function) {
 std::atomic<Action> action{Action::none};
 std::atomic<std::uint64_t> armed_offset{0};
 std::atomic<std::uint32_t> calls_left{0};
+std::atomic<int> armed_error{0};
 std::atomic<bool> has_fired{false};
 
 std::atomic<std::uint64_t> malloc_calls{0};
@@ -82,7 +85,7 @@ std::atomic<std::uint32_t> mallocs_left{0};
 
 void* real_function(std::uint32_t function) {
   const char* const name = kFunctions[function].name;
-  if (name[0] == 'c') return ::dlsym(RTLD_NEXT, name);
+  if (std::strncmp(name, "pnccl", 5) != 0) return ::dlsym(RTLD_NEXT, name);
   static void* const nccl = ::dlopen("libnccl.so.2", RTLD_NOLOAD | RTLD_LAZY);
   return nccl ? ::dlsym(nccl, name) : nullptr;
 }
@@ -91,7 +94,16 @@ std::array<std::atomic<void*>, kFunctionCount> real_functions;
 
 bool strikes_here(std::uint64_t offset) {
   if (action.load(std::memory_order_relaxed) == Action::none || armed_offset.load() != offset) return false;
+  const std::uint32_t left = calls_left.load();
+  if (left == 0) return action.load() == Action::break_for_good;
   return calls_left.fetch_sub(1) == 1;
+}
+
+int failed(std::uint32_t function) {
+  const int error = armed_error.load() != 0 ? armed_error.load() : kFunctions[function].error;
+  if (error > 0) return error;
+  errno = -error;
+  return -1;
 }
 
 }  // namespace
@@ -115,7 +127,8 @@ extern "C" int sdp4bit_faults_decide(std::uint32_t function, std::uint64_t retur
       case Action::none:
         break;
       case Action::fail:
-        return kFunctions[function].error;
+      case Action::break_for_good:
+        return failed(function);
       case Action::kill:
         ::raise(SIGKILL);
         break;
@@ -131,8 +144,9 @@ extern "C" int sdp4bit_faults_decide(std::uint32_t function, std::uint64_t retur
 
 namespace {
 
-void arm(Action what, std::uint64_t offset, std::uint32_t number) {
+void arm(Action what, std::uint64_t offset, std::uint32_t number, int error) {
   has_fired.store(false);
+  armed_error.store(error);
   calls_left.store(number);
   armed_offset.store(offset);
   action.store(what);
@@ -159,7 +173,11 @@ std::uint64_t mallocs() {
 const char* function_name(std::uint32_t function) {
   return function < kFunctionCount ? kFunctions[function].name : "malloc";
 }
-constexpr Injector kInjector{arm, fail_malloc, fired, sites, mallocs, function_name};
+bool is_of_gpu(std::uint32_t function) {
+  const std::string_view name = function_name(function);
+  return name.starts_with("cuda") || name.starts_with("pnccl");
+}
+constexpr Injector kInjector{arm, fail_malloc, fired, sites, mallocs, function_name, is_of_gpu};
 
 }  // namespace
 }  // namespace sdp4bit::faults
@@ -204,6 +222,6 @@ __asm__(".set fault_number, 0\n");
           "mov 8(%rsp), %r11\n"                                              \
           "add $24, %rsp\n"                                                  \
           "pop %r9\npop %r8\npop %rcx\npop %rdx\npop %rsi\npop %rdi\n"       \
-          "test %eax, %eax\njne 1f\njmp *%r11\n1: ret\n"                     \
+          "test %eax, %eax\njne 1f\njmp *%r11\n1: movslq %eax, %rax\nret\n"  \
           ".size " #name ", . - " #name "\n.set fault_number, fault_number + 1\n");
 #include "calls.def"
