@@ -124,7 +124,9 @@ void give_back_memory(CommState& comm) {
 /// What kernels count from.
 DeviceCounters first_counters() {
   const std::uint64_t first = first_number();
-  DeviceCounters counters{.draws = first, .gradients = {first, first}, .weights = {first, first}};
+  DeviceCounters counters;
+  counters.draws = first;
+  counters.gradients = counters.weights = {first, first};
   for (SampleSums& sums : counters.samples) sums.samples = 2 * first;
   return counters;
 }
@@ -137,7 +139,7 @@ bool allocate_memory(CommState& comm) {
   const bool health = comm.health.allocate(comm.ranks);
   const bool checksums = !config().checksum || comm.checksums.allocate(comm.ranks);
   if (comm.workspace && comm.words && comm.host_words && health && checksums) {
-    new (comm.host_words.data()) HostWords{.counters = first_counters()};
+    (new (comm.host_words.data()) HostWords)->counters = first_counters();
     comm.stats.set_mirror(comm.counter_mirror().host, comm.checksum_counts());
     comm.stats->workspace_bytes.store(comm.workspace.bytes());
     comm.sampling.allocate(config().sample_error);

@@ -39,22 +39,19 @@ def tests_of(build: str) -> list[Test]:
 
 
 def selected(tests: list[Test], quick: bool, only: list[str]) -> list[Test]:
-    """Long tests, and the quick ones whose figures no longer one has; or the quick ones. `only`: kinds or names."""
-    wanted = [
-        test
-        for test in tests
-        if not test.prepares and ("slow" not in test.labels if quick else test.labels & {"slow", "figures"})
-    ]
+    """The long tests, or the quick ones. `only`: kinds of these, or any test by its name."""
+    own = [test for test in tests if not test.prepares]
+    wanted = [test for test in own if ("slow" in test.labels) != quick]
     if not only:
         return wanted
-    known = {test.kind for test in wanted} | {test.name for test in wanted}
+    known = {test.kind for test in own} | {test.name for test in own}
     for word in only:
         if word not in known:
             raise Refusal(
                 f"--only {word} is neither a kind ({', '.join(KINDS)}) nor one of the tests: "
-                f"{', '.join(sorted(test.name for test in wanted))}"
+                f"{', '.join(sorted(test.name for test in own))}"
             )
-    return [test for test in wanted if test.kind in only or test.name in only]
+    return [test for test in own if test.name in only or (test.kind in only and test in wanted)]
 
 
 def figures_of(output: str) -> list[dict[str, Any]]:

@@ -18,15 +18,16 @@ FAULTS = {
     "stop": "the rank stops there for 3 seconds",
     "exit": "the rank calls exit() there",
     "malloc": "an allocation of host memory fails",
-    "file": "a system call fails that writes statistics (disk full, read-only, no rights, ...)",
-    "line": "a line of the log cannot be written",
-    "disk": "the disk is full, or the file would grow beyond a limit",
-    "absent": "a rank never makes a call",
+    "file": "a call of the system fails: statistics, lines, names of hosts, threads (no space, no rights, read-only, ...)",
+    "line": "the log cannot be written: stderr is full, or nobody reads it",
+    "disk": "the files of statistics may not grow (RLIMIT_FSIZE)",
+    "absent": "a rank makes no call any more",
     "version": "a rank has another version of the library",
     "without": "a rank runs without the library",
-    "fork": "the program forks",
-    "term": "SIGTERM, whose handler calls exit(), or has the default action",
-    "crash": "the program's handler of SIGSEGV runs in the middle of a call",
+    "fork": "the program forks, and the child calls exit()",
+    "term": "SIGTERM ends a rank in the middle of a step",
+    "crash": "SIGSEGV in the middle of a step, for which the program has a handler",
+    "signal": "a signal comes every millisecond, without SA_RESTART",
 }
 
 

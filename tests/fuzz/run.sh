@@ -7,13 +7,14 @@ target=$1 corpus=$2 seconds=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/new"
-# A busy machine gives a process few of the clock's seconds: rounds go on, each with what the ones before found.
+# A busy machine gives a process few of the clock's seconds: rounds go on, each with what the ones before found, and only an
+# input that takes the clock's 100 seconds is one that never ends.
 used=0 inputs=0 seed=0
 while [ "$used" -lt "$seconds" ]; do
   # New inputs go to a folder of their own; seeds are fixed, so that a finding comes again.
   seed=$((seed + 1))
   if ! (
-    "$target" "$work/new" "$corpus" -seed="$seed" -max_total_time=$((seconds - used)) -timeout=10 -rss_limit_mb=2048 \
+    "$target" "$work/new" "$corpus" -seed="$seed" -max_total_time=$((seconds - used)) -timeout=100 -rss_limit_mb=2048 \
       -max_len=65536 -artifact_prefix="$PWD/finding-$(basename "$target")-" -print_final_stats=1 >"$work/log" 2>&1 || exit 1
     times >"$work/times"
   ); then
