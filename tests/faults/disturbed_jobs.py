@@ -38,7 +38,7 @@ def faults(other_version: str, long: bool) -> list[Fault]:
         Fault("without", 1, library="", ends=(0, 3)),
         Fault("disk", 2, limit=0, all_right=True, says="cannot write"),
         Fault("line", 0, stderr="full", all_right=True),
-        Fault("absent", 2, ("absent", "12"), ends=(-9,), says="waiting for"),
+        Fault("absent", 2, ("absent", "12"), ends=(-9,)),
         Fault("fork", 0, ("fork", "12"), all_right=True),
         Fault("term", 1, ("term", "12"), ends=(-15,)),
         Fault("crash", 2, ("crash", "2"), ends=(42,)),
