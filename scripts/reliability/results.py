@@ -31,19 +31,20 @@ def _git(root: pathlib.Path, *arguments: str) -> str:
         raise Refusal(
             f"{root} is no git checkout, so the page could not say what was measured; --quick shows figures without keeping them"
         ) from None
-    return done.stdout.strip()
+    return done.stdout
+
+
+def measured_files(status: str) -> list[str]:
+    """Of `git status --porcelain`: `XY path`; pages tell of figures and shape none."""
+    return [line[3:] for line in status.splitlines() if not line[3:].startswith("docs/")]
 
 
 def commit_of(root: pathlib.Path) -> str:
     """The commit that the files are of; figures of files that no commit has would tell nobody anything."""
-    changed = [
-        line[3:]
-        for line in _git(root, "status", "--porcelain", "--untracked-files=no").splitlines()
-        if not line[3:].startswith("docs/")
-    ]
+    changed = measured_files(_git(root, "status", "--porcelain", "--untracked-files=no"))
     if changed:
         raise Refusal(f"{changed[0]} differs from the last commit ({len(changed)} files do); commit first, or take --quick")
-    return _git(root, "rev-parse", "--short=10", "HEAD")
+    return _git(root, "rev-parse", "--short=10", "HEAD").strip()
 
 
 def entry(commit: str, seconds: float, figures: list[dict[str, Any]]) -> Entry:

@@ -11,6 +11,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts/reliability"))
 import page  # noqa: E402
+import results  # noqa: E402
 
 RESULTS = json.loads((ROOT / "docs/reliability/results.json").read_text(encoding="utf-8"))
 FINDINGS = json.loads((ROOT / "docs/reliability/findings.json").read_text(encoding="utf-8"))
@@ -29,6 +30,10 @@ class ReliabilityPage(unittest.TestCase):
         for name, entry in RESULTS.items():
             self.assertRegex(entry["commit"], r"^[0-9a-f]{10}$", name)
             self.assertRegex(entry["date"], r"^\d{4}-\d\d-\d\d$", name)
+
+    def test_only_pages_may_differ_from_the_commit(self) -> None:
+        self.assertEqual(results.measured_files(" M docs/reliability.md\nM  docs/a.md\n"), [])
+        self.assertEqual(results.measured_files(" M docs/a.md\n M plugin/log.cpp\n"), ["plugin/log.cpp"])
 
     def test_no_figure_tells_of_a_failure(self) -> None:
         for figures in FIGURES:
