@@ -2,6 +2,8 @@
 // in for.
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+
 // With the parameters that CUDA 12 gave it: no data of edges.
 extern "C" __attribute__((visibility("default"))) cudaError_t cudaStreamGetCaptureInfo_v2(
     cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
