@@ -10,8 +10,7 @@
 #include <cstddef>
 
 #if NCCL_VERSION_CODE < NCCL_VERSION(2, 18, 0)
-#error \
-    "sdp4bit needs the nccl.h of NCCL 2.18 or later: set NCCL_INCLUDE_DIR (the wheels nvidia-nccl-cu* have one)"
+#error sdp4bit needs the nccl.h of NCCL 2.18 or later: set NCCL_INCLUDE_DIR to the folder of one
 #endif
 
 extern "C" {

@@ -16,7 +16,7 @@ from typing import Dict, Iterator, Tuple
 
 KIB = 1024
 # About a quarter above what was measured (docs/install.md); a kernel in all types and codecs adds some 100 KiB.
-PTX_BUDGET = {"zstd": 1850 * KIB, "LZ4": 4000 * KIB, "plain": 24000 * KIB}
+PTX_BUDGET = {"zstd": 1950 * KIB, "LZ4": 4000 * KIB, "plain": 24000 * KIB}
 SASS_BUDGET = {"zstd": 860 * KIB, "LZ4": 2150 * KIB, "plain": 9000 * KIB}
 HOST_BUDGET = 2300 * KIB
 _PTX = 1
