@@ -114,7 +114,8 @@ struct ReceivedSegments {
     NoiseBlock block{};
     if constexpr (Policy::kReceiverDraws) {
       block = noise_block(first_block + std::uint64_t{tile} * kThreads);
-      block = {kept(block.x2), kept(block.x3)};  // not anew for each message
+      // Not anew for each message, where there are registers for it.
+      if constexpr (ExactProducts) block = {kept(block.x2), kept(block.x3)};
     }
     float nothing = 0.0f;  // or NaN
     std::uint32_t m = 0;
