@@ -2,6 +2,7 @@
 #include "launch.h"
 
 #include <algorithm>
+#include <mutex>
 #include <string>
 
 namespace sandbox::cudart {
@@ -91,7 +92,39 @@ LaunchRequest from_config(const cudaLaunchConfig_t& config) {
   return request;
 }
 
+/// Memory for arguments that were used before: drivers do not allocate for a launch, and a call that does
+/// costs the thread the more the larger its arguments are.
+class ArgumentMemory {
+ public:
+  ArgumentMemory() { idle_.reserve(kKept); }
+  std::vector<std::byte> take() {
+    std::lock_guard lock(mutex_);
+    if (idle_.empty()) return {};
+    std::vector<std::byte> buffer = std::move(idle_.back());
+    idle_.pop_back();
+    return buffer;
+  }
+  void give_back(std::vector<std::byte> buffer) noexcept {
+    std::lock_guard lock(mutex_);
+    if (idle_.size() < kKept) idle_.push_back(std::move(buffer));
+  }
+
+ private:
+  static constexpr std::size_t kKept = 256;
+  std::mutex mutex_;
+  std::vector<std::vector<std::byte>> idle_;
+};
+
+ArgumentMemory& argument_memory() {
+  static auto& memory = *new ArgumentMemory;
+  return memory;
+}
+
 }  // namespace
+
+KernelOperation::~KernelOperation() {
+  argument_memory().give_back(std::move(arguments));
+}
 
 cudaError_t KernelOperation::execute(Device& device) const {
   ptx::Launch launch = convert(request);
@@ -108,7 +141,8 @@ cudaError_t KernelOperation::execute(Device& device) const {
 std::shared_ptr<KernelOperation> make_kernel_operation(KernelEntry& entry, const LaunchRequest& request,
                                                        void* const* arguments) {
   validate(entry, request);
-  return std::make_shared<KernelOperation>(entry, request, ptx::pack_arguments(entry.kernel(), arguments));
+  return std::make_shared<KernelOperation>(
+      entry, request, ptx::pack_arguments(entry.kernel(), arguments, argument_memory().take()));
 }
 
 void launch(const void* function, const LaunchRequest& request, void* const* arguments, cudaStream_t stream) {

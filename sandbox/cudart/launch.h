@@ -33,12 +33,13 @@ class KernelOperation final : public Operation {
  public:
   KernelOperation(KernelEntry& entry_, const LaunchRequest& request_, std::vector<std::byte> arguments_)
       : entry(entry_), request(request_), arguments(std::move(arguments_)) {}
+  ~KernelOperation() override;
   cudaGraphNodeType type() const override { return cudaGraphNodeTypeKernel; }
   cudaError_t execute(Device& device) const override;
 
   KernelEntry& entry;
   const LaunchRequest request;
-  const std::vector<std::byte> arguments;
+  std::vector<std::byte> arguments;
 };
 
 /// Checks the configuration and copies the arguments; throws the code CUDA gives.

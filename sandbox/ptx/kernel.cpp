@@ -126,8 +126,9 @@ std::optional<ParameterPlace> parameter_place(const Kernel& kernel, std::size_t 
   return std::nullopt;
 }
 
-std::vector<std::byte> pack_arguments(const Kernel& kernel, void* const* args) {
-  std::vector<std::byte> buffer;
+std::vector<std::byte> pack_arguments(const Kernel& kernel, void* const* args,
+                                      std::vector<std::byte> buffer) {
+  buffer.clear();
   std::size_t k = 0;
   for (const auto& parameter : kernel.function.parameters) {
     const std::size_t offset = (buffer.size() + parameter->align - 1) / parameter->align * parameter->align;

@@ -97,8 +97,9 @@ struct ParameterPlace {
 /// Empty where the kernel has no such parameter.
 std::optional<ParameterPlace> parameter_place(const Kernel& kernel, std::size_t index);
 /// Copies the arguments behind a launch's `void** args` into a parameter buffer (layout from the PTX .param
-/// list).
-std::vector<std::byte> pack_arguments(const Kernel& kernel, void* const* args);
+/// list). `buffer`: memory to use, whatever is in it.
+std::vector<std::byte> pack_arguments(const Kernel& kernel, void* const* args,
+                                      std::vector<std::byte> buffer = {});
 
 struct Launch {
   Dim3 grid;
