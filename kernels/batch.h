@@ -68,7 +68,10 @@ cudaError_t launch_in_batches(std::span<const Args> calls, const TypeOf& type_of
   static_assert(sizeof(Batch<Call>) + 64 <= 4096, "a kernel's parameters");
   Batch<Call> batch;
   const Args* first = nullptr;
+  unsigned types = 0;  // that occur, a bit for each
+  for (const Args& call : calls) types |= 1u << static_cast<unsigned>(type_of(call));
   for (const ElementType type : {ElementType::float32, ElementType::float16, ElementType::bfloat16}) {
+    if ((types >> static_cast<unsigned>(type) & 1u) == 0) continue;
     for (const Args& call : calls) {
       if (type_of(call) != type || tiles(call) == 0) continue;
       if (first && (batch.full() || type_of(*first) != type || !share(batch, call))) {

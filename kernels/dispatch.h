@@ -10,6 +10,8 @@
 #include "kernels/batch.h"
 #include "kernels/element.h"
 #include "kernels/index.h"
+#include "kernels/launch.h"
+#include "kernels/random.h"
 
 namespace sdp4bit {
 
@@ -33,6 +35,11 @@ cudaError_t with_bits(std::uint32_t bits, Launch&& launch) {
   if (bits == 4) return launch.template operator()<4>();
   if (bits == 8) return launch.template operator()<8>();
   return cudaErrorInvalidValue;
+}
+
+/// The key of noise as kernels take it; `ready` where the caller has it.
+inline PhiloxSchedule schedule_of(const NoiseKey& key, const PhiloxSchedule* ready) {
+  return ready != nullptr ? *ready : noise_schedule(noise_key(key.seed, key.rank, key.communicator));
 }
 
 /// The blocks of a batch along x, and y and z as they are.

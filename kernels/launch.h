@@ -18,6 +18,8 @@
 
 namespace sdp4bit {
 
+struct PhiloxSchedule;  // random.h
+
 /// Who draws the noise: equal for a run with equal SDP4BIT_SEED, different for each rank and communicator.
 struct NoiseKey {
   std::uint64_t seed = 0;
@@ -67,7 +69,9 @@ struct QuantizeArgs {
   std::uint32_t chunk = 0;
   NonFiniteGroups* nonfinite = nullptr;  // device words that count, or nullptr
 };
-cudaError_t quantize_batch(std::span<const QuantizeArgs> calls, cudaStream_t stream);
+/// `schedule`: of the calls' key, where the caller has it ready.
+cudaError_t quantize_batch(std::span<const QuantizeArgs> calls, cudaStream_t stream,
+                           const PhiloxSchedule* schedule = nullptr);
 inline cudaError_t quantize(const QuantizeArgs& args, cudaStream_t stream) {
   return quantize_batch({&args, 1}, stream);
 }
@@ -97,7 +101,8 @@ struct ReduceRequantizeArgs {
       nullptr;  // the host reads it; set to 1 when a received header cannot be; may be nullptr
   NonFiniteGroups* nonfinite = nullptr;
 };
-cudaError_t reduce_requantize_batch(std::span<const ReduceRequantizeArgs> calls, cudaStream_t stream);
+cudaError_t reduce_requantize_batch(std::span<const ReduceRequantizeArgs> calls, cudaStream_t stream,
+                                    const PhiloxSchedule* schedule = nullptr);
 inline cudaError_t reduce_requantize(const ReduceRequantizeArgs& args, cudaStream_t stream) {
   return reduce_requantize_batch({&args, 1}, stream);
 }

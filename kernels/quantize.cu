@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksQuantize)
 
 }  // namespace
 
-cudaError_t quantize_batch(std::span<const QuantizeArgs> calls, cudaStream_t stream) {
+cudaError_t quantize_batch(std::span<const QuantizeArgs> calls, cudaStream_t stream,
+                           const PhiloxSchedule* schedule) {
   for (const QuantizeArgs& args : calls) {
     if (args.input.count != 0 && args.message_count != 0 && args.segments_per_message != 0 &&
         !gradient_codec_is_valid(args.codec))
@@ -78,8 +79,7 @@ cudaError_t quantize_batch(std::span<const QuantizeArgs> calls, cudaStream_t str
         dim3 grid;
         if (!make_grid(grid, batch, first.segments_per_message, first.message_count))
           return cudaErrorInvalidValue;
-        const PhiloxSchedule key =
-            noise_schedule(noise_key(first.key.seed, first.key.rank, first.key.communicator));
+        const PhiloxSchedule key = schedule_of(first.key, schedule);
         return with_type(first.input.type, [&]<typename T>() {
           return with_bits(first.codec.bits, [&]<unsigned Bits>() {
             return with_hint(is_known(first.codec), [&]<bool Known>() {

@@ -79,7 +79,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksReduce)
 
 }  // namespace
 
-cudaError_t reduce_requantize_batch(std::span<const ReduceRequantizeArgs> calls, cudaStream_t stream) {
+cudaError_t reduce_requantize_batch(std::span<const ReduceRequantizeArgs> calls, cudaStream_t stream,
+                                    const PhiloxSchedule* schedule) {
   for (const ReduceRequantizeArgs& args : calls) {
     if (args.input.count == 0 || args.node_count == 0) continue;
     if (!gradient_codec_is_valid(args.codec) || !gradient_codec_is_valid(args.received_codec) ||
@@ -106,8 +107,7 @@ cudaError_t reduce_requantize_batch(std::span<const ReduceRequantizeArgs> calls,
       [&](const Batch<ReduceRequantizeCall>& batch, const ReduceRequantizeArgs& first, bool) {
         dim3 grid;
         if (!make_grid(grid, batch, first.node_count)) return cudaErrorInvalidValue;
-        const PhiloxSchedule key =
-            noise_schedule(noise_key(first.key.seed, first.key.rank, first.key.communicator));
+        const PhiloxSchedule key = schedule_of(first.key, schedule);
         const std::size_t shared = ReceivedState::bytes(first.received_codec, first.peer_count);
         return with_type(first.input.type, [&]<typename T>() {
           if (first.received_codec == kKnownInNode && first.codec == kKnownBetweenNodes) {

@@ -292,6 +292,10 @@ void read_handshake(CommState& comm) {
     comm.noise = {.seed = config().seed,
                   .rank = verdict.job_ranks_differ ? static_cast<std::uint32_t>(noise_rank(comm)) : comm.rank,
                   .communicator = comm.number};
+    comm.noise_schedule =
+        noise_schedule(noise_key(comm.noise.seed, comm.noise.rank, comm.noise.communicator));
+    comm.gradient_way = gradient_way(comm.topology, config());
+    comm.gradient_plans.begin();
     comm.carried = verdict.carried;
     comm.weights = std::make_unique<WeightState>(comm);
     comm.agreement = Agreement::on;

@@ -19,11 +19,13 @@
 #include "kernels/launch.h"
 #include "kernels/launch_checksum.h"
 #include "kernels/launch_weight.h"
+#include "kernels/random.h"
 #include "plugin/checksums.h"
 #include "plugin/comm_clock.h"
 #include "plugin/cuda_raii.h"
 #include "plugin/first_number.h"
 #include "plugin/gradient_health.h"
+#include "plugin/gradient_plan.h"
 #include "plugin/native_traffic.h"
 #include "plugin/options.h"
 #include "plugin/phased_call.h"
@@ -120,6 +122,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   LeastBytes least_bytes;
   std::array<NativeShards, kCollectives.size()> native_shards;  // by function
   NoiseKey noise;
+  PhiloxSchedule noise_schedule;  // of that key
+  GradientWay gradient_way;
+  GradientPlans gradient_plans;
 
   // Memory: allocated with the handshake, given back when it says no.
   DeviceBuffer workspace;   // SDP4BIT_WORKSPACE bytes, the same on all ranks

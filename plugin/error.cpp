@@ -36,8 +36,7 @@ const char* result_name(ncclResult_t result) noexcept {
   }
 }
 
-void check(cudaError_t error, const char* file, int line) {
-  if (error == cudaSuccess) return;
+void fail(cudaError_t error, const char* file, int line) {
   const char* const advice =
       error == cudaErrorMemoryAllocation
           ? "free device memory, or set SDP4BIT_WORKSPACE or SDP4BIT_WEIGHT_MEMORY lower"
@@ -47,8 +46,7 @@ void check(cudaError_t error, const char* file, int line) {
                                           advice);
 }
 
-void check(ncclResult_t result, const char* file, int line) {
-  if (result == ncclSuccess || result == ncclInProgress) return;
+void fail(ncclResult_t result, const char* file, int line) {
   throw Error(result, std::string("NCCL answered ") + result_name(result) + " at " + place(file, line) +
                           "; NCCL_DEBUG=WARN shows its reason");
 }

@@ -33,8 +33,17 @@ inline constexpr const char* kFindWhoDamages =
 }
 [[nodiscard]] const char* result_name(ncclResult_t result) noexcept;
 
+[[noreturn]] void fail(cudaError_t error, const char* file, int line);
+[[noreturn]] void fail(ncclResult_t result, const char* file, int line);
+
 /// Throw with place, name and meaning. A communicator that is not blocking answers ncclInProgress: no error.
-void check(cudaError_t error, const char* file = __builtin_FILE(), int line = __builtin_LINE());
-void check(ncclResult_t result, const char* file = __builtin_FILE(), int line = __builtin_LINE());
+inline void check(cudaError_t error, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  if (error != cudaSuccess) [[unlikely]]
+    fail(error, file, line);
+}
+inline void check(ncclResult_t result, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  if (refused(result)) [[unlikely]]
+    fail(result, file, line);
+}
 
 }  // namespace sdp4bit

@@ -129,8 +129,10 @@ std::byte* GradientHealth::all_records(std::size_t place) const {
 }
 
 GradientHealth::Class* GradientHealth::find(std::size_t count, ncclDataType_t type) {
-  const auto found = std::find_if(classes_.begin(), classes_.end(),
-                                  [&](const Class& one) { return one.count == count && one.type == type; });
+  const auto is_it = [&](const Class& one) { return one.count == count && one.type == type; };
+  if (last_ < classes_.size() && is_it(classes_[last_])) return &classes_[last_];
+  const auto found = std::find_if(classes_.begin(), classes_.end(), is_it);
+  last_ = static_cast<std::size_t>(found - classes_.begin());
   return found == classes_.end() ? nullptr : &*found;
 }
 

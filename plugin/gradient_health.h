@@ -70,8 +70,9 @@ class GradientHealth {
   [[nodiscard]] HealthWords* words(std::size_t place) const { return words_.as<HealthWords>() + place; }
 
   std::vector<Class> classes_;
-  DeviceBuffer device_;  // histograms, own records, all ranks' records: each class by class
-  PinnedBuffer words_;   // class by class
+  std::size_t last_ = 0;  // the place of the class that was asked for last
+  DeviceBuffer device_;   // histograms, own records, all ranks' records: each class by class
+  PinnedBuffer words_;    // class by class
   std::unique_ptr<Records> call_;
   std::uint32_t ranks_ = 0;
 };

@@ -186,14 +186,16 @@ ncclResult_t Group::reduce_scatter(const void* send, void* receive, std::size_t 
                     .count = count,
                     .type = type,
                     .op = op_kind(op, type, user)};
-    if (const auto reason = lasting_reason_on(*comm, facts))
+    const bool settled = comm->settled();
+    if (const auto reason = settled ? lasting_reason(facts, facts_of(*comm), config()) : std::nullopt)
       return pass_lasting(*comm, facts, *reason, pass_on);
     facts.capturing = is_capturing(stream, comm->agreement == Agreement::on);
     Recorded call;
     call.collective = Collective::reduce_scatter;
     call.reduce_scatter = {send, receive, count, type, op, facts.op, user ? *user : PreMulSum{}, stream};
-    call.reason = classify(*comm, facts);
-    if (call.reason == Reason::compressed && gradient_chunk_length(count, comm->topology, config()) == 0) {
+    call.reason = classify(*comm, facts, settled);
+    if (call.reason == Reason::compressed &&
+        comm->gradient_plans.of(count, comm->topology, config()).chunk_length == 0) {
       call.reason = Reason::workspace_too_small;
       static Once once;  // the line that says "works" would mislead without this one
       if (once.first()) {
@@ -223,13 +225,14 @@ ncclResult_t Group::all_gather(const void* send, void* receive, std::size_t coun
   const LogScope scope(comm->subject());
   return recording(*comm, [&] {
     CallFacts facts{.collective = Collective::all_gather, .count = count, .type = type};
-    if (const auto reason = lasting_reason_on(*comm, facts))
+    const bool settled = comm->settled();
+    if (const auto reason = settled ? lasting_reason(facts, facts_of(*comm), config()) : std::nullopt)
       return pass_lasting(*comm, facts, *reason, pass_on);
     facts.capturing = is_capturing(stream, comm->agreement == Agreement::on);
     Recorded call;
     call.collective = Collective::all_gather;
     call.all_gather = {send, receive, count, type, stream};
-    call.reason = classify(*comm, facts);
+    call.reason = classify(*comm, facts, settled);
     if (call.reason == Reason::compressed) {
       call.gather = comm->weights->decide(call.all_gather, epoch_);
       call.tracked = true;
@@ -259,8 +262,9 @@ ncclResult_t Group::recording(CommState& comm, const Body& body) {
   }
 }
 
-/// The decision, after what the first call of a group on a communicator brings about.
-Reason Group::classify(CommState& comm, const CallFacts& facts) {
+/// The decision, after what the first call of a group on a communicator brings about. `settled`: there is no
+/// lasting reason to pass the call on.
+Reason Group::classify(CommState& comm, const CallFacts& facts, bool settled) {
   if (depth_ == 0 || epoch_ == 0) epoch_ = next_epoch();
   const bool counts = facts.count > 0 && !facts.capturing && comm.ranks > 1;
   if (facts.capturing && facts.count > 0 && comm.ranks > 1) comm.check_usable();
@@ -278,14 +282,11 @@ Reason Group::classify(CommState& comm, const CallFacts& facts) {
       }
     }
   }
-  return decide(facts, facts_of(comm), config());
+  return settled ? decide(facts, facts_of(comm), config(), std::nullopt)
+                 : decide(facts, facts_of(comm), config());
 }
 
-/// Whether the call is passed on as if we were not there: no question to CUDA, no record of it.
-std::optional<Reason> Group::lasting_reason_on(const CommState& comm, const CallFacts& facts) {
-  return comm.settled() ? lasting_reason(facts, facts_of(comm), config()) : std::nullopt;
-}
-
+/// As if we were not there: no question to CUDA, no record of the call.
 template <typename PassOn>
 ncclResult_t Group::pass_lasting(CommState& comm, const CallFacts& facts, Reason reason,
                                  const PassOn& pass_on) {

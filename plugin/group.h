@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "plugin/all_gather.h"
@@ -97,11 +96,10 @@ class Group {
   ncclResult_t in_nccl(const char* waiting_for, const Call& call) const;
   template <typename Body>
   ncclResult_t recording(CommState& comm, const Body& body);
-  static std::optional<Reason> lasting_reason_on(const CommState& comm, const CallFacts& facts);
   template <typename PassOn>
   ncclResult_t pass_lasting(CommState& comm, const CallFacts& facts, Reason reason, const PassOn& pass_on);
   static Group& create(const RealNccl& nccl);
-  Reason classify(CommState& comm, const CallFacts& facts);
+  Reason classify(CommState& comm, const CallFacts& facts, bool settled);
   template <typename PassOn>
   ncclResult_t take(Recorded call, const CallFacts& facts, const PassOn& pass_on);
   template <typename EndNatives>

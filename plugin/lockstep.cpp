@@ -52,7 +52,13 @@ void Lockstep::run(std::span<PhasedCall* const> calls, DeviceSwitch& device) {
   lanes_.clear();
   jobs_.clear();
   for (PhasedCall* const call : calls) {
-    jobs_.push_back({.call = call, .lane = lane_of(*call), .chunks = call->chunk_count()});
+    const cudaStream_t stream = call->stream();
+    jobs_.push_back({.call = call,
+                     .lane = lane_of(call->comm(), stream),
+                     .stream = stream,
+                     .kind = call->kind(),
+                     .steps = call->step_count(),
+                     .chunks = call->chunk_count()});
   }
   hand_over(device);
   while (const int steps = choose_round()) {
@@ -62,12 +68,11 @@ void Lockstep::run(std::span<PhasedCall* const> calls, DeviceSwitch& device) {
   hand_back(device);
 }
 
-std::size_t Lockstep::lane_of(PhasedCall& call) {
-  CommState* const comm = &call.comm();
-  const auto found =
-      std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& lane) { return lane.comm == comm; });
-  if (found != lanes_.end()) return static_cast<std::size_t>(found - lanes_.begin());
-  lanes_.push_back({.comm = comm, .stream = call.stream()});
+std::size_t Lockstep::lane_of(CommState& comm, cudaStream_t stream) {
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    if (lanes_[lane].comm == &comm) return lane;
+  }
+  lanes_.push_back({.comm = &comm, .stream = stream});
   return lanes_.size() - 1;
 }
 
@@ -88,9 +93,9 @@ void Lockstep::hand_over(DeviceSwitch& device) {
   }
   for (const Job& job : jobs_) {
     const Lane& lane = lanes_[job.lane];
-    if (job.call->stream() == lane.stream) continue;
+    if (job.stream == lane.stream) continue;
     device.to(lane.comm->device);
-    lane.comm->join.record(job.call->stream());
+    lane.comm->join.record(job.stream);
     lane.comm->join.make_wait(lane.stream);
   }
 }
@@ -110,11 +115,12 @@ int Lockstep::choose_round() {
     left = true;
     Lane& lane = lanes_[job.lane];
     const std::size_t bytes = job.call->chunk_bytes(job.chunk);
+    job.bytes = round_up(bytes, kAlign);
     lane.full = lane.full || lane.used + bytes > lane.comm->workspace.bytes();
     if (lane.full && bytes > 0) continue;
     job.active = true;
-    lane.used += round_up(bytes, kAlign);
-    steps = std::max(steps, job.call->step_count());
+    lane.used += job.bytes;
+    steps = std::max(steps, job.steps);
   }
   if (left && steps == 0) throw Error(ncclInternalError, "a chunk is larger than the workspace");
 
@@ -131,18 +137,18 @@ int Lockstep::choose_round() {
 /// workspace.
 void Lockstep::form(Job& first) {
   Lane& lane = lanes_[first.lane];
-  const CallKind kind = first.call->kind();
-  Together together{.lane = first.lane, .first = parts_.size(), .count = 0};
+  Together together{.lane = first.lane, .first = parts_.size(), .count = 0, .steps = first.steps};
   std::size_t bytes = 0;
   bool last = true;
   for (Job& job : jobs_) {
-    if (&job != &first && (kind == CallKind::single || job.lane != first.lane || job.call->kind() != kind))
+    if (&job != &first &&
+        (first.kind == CallKind::single || job.lane != first.lane || job.kind != first.kind))
       continue;
     last = last && job.chunk + job.active == job.chunks;
     if (!job.active) continue;
     job.placed = true;
     ++together.count;
-    bytes += round_up(job.call->chunk_bytes(job.chunk), kAlign);
+    bytes += job.bytes;
     parts_.push_back(
         {.call = job.call, .step = {.chunk = job.chunk, .workspace = {}, .stream = lane.stream}});
   }
@@ -157,11 +163,12 @@ void Lockstep::form(Job& first) {
 
 void Lockstep::run_step(int step, DeviceSwitch& device) {
   bool exchanges = false;
-  for (const Together& together : together_) {
+  for (Together& together : together_) {
+    if (step >= together.steps) continue;
     const std::span<Part> parts = parts_of(together);
     PhasedCall& first = *parts.front().call;
-    if (step >= first.step_count()) continue;
-    exchanges = exchanges || first.exchanges(step);
+    together.exchanges = first.exchanges(step);
+    exchanges = exchanges || together.exchanges;
     device.to(lanes_[together.lane].comm->device);
     for (Part& part : parts) part.step.step = step;
     const Range range(first.phase(step));
@@ -172,11 +179,10 @@ void Lockstep::run_step(int step, DeviceSwitch& device) {
   const Range range("exchange");
   InternalGroup group;
   for (const Together& together : together_) {
-    const std::span<Part> parts = parts_of(together);
-    PhasedCall& first = *parts.front().call;
-    if (step >= first.step_count() || !first.exchanges(step)) continue;
+    if (step >= together.steps || !together.exchanges) continue;
     const StayFromAbort stay(*lanes_[together.lane].comm);
-    first.exchange(parts);
+    const std::span<Part> parts = parts_of(together);
+    parts.front().call->exchange(parts);
   }
   const WatchedWait watched("an exchange (the first one between two ranks waits until both have come to it)",
                             lanes_.front().comm->subject());
@@ -200,10 +206,10 @@ void Lockstep::hand_back(DeviceSwitch& device) {
   }
   for (const Job& job : jobs_) {
     const Lane& lane = lanes_[job.lane];
-    if (job.call->stream() == lane.stream) continue;
+    if (job.stream == lane.stream) continue;
     device.to(lane.comm->device);
     lane.comm->join.record(lane.stream);
-    lane.comm->join.make_wait(job.call->stream());
+    lane.comm->join.make_wait(job.stream);
   }
 }
 

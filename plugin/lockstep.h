@@ -28,21 +28,28 @@ class Lockstep {
     std::size_t used = 0;                            // bytes of the workspace in this round
     bool full = false;
   };
+  /// A call, and what it answers once and for all.
   struct Job {
     PhasedCall* call;
     std::size_t lane;
+    cudaStream_t stream;
+    CallKind kind;
+    int steps;
+    std::size_t chunks;
     std::size_t chunk = 0;
-    std::size_t chunks = 0;
-    bool active = false;  // in this round ...
-    bool placed = false;  // ... and among its parts
+    std::size_t bytes = 0;  // of the workspace, for that chunk
+    bool active = false;    // in this round ...
+    bool placed = false;    // ... and among its parts
   };
   /// Calls that take the steps of this round together: some of its parts, one behind the other.
   struct Together {
     std::size_t lane;
     std::size_t first, count;
+    int steps;
+    bool exchanges = false;  // in the present step
   };
 
-  std::size_t lane_of(PhasedCall& call);
+  std::size_t lane_of(CommState& comm, cudaStream_t stream);
   void hand_over(DeviceSwitch& device);
   int choose_round();
   void form(Job& first);

@@ -12,8 +12,6 @@
 namespace sdp4bit {
 namespace {
 
-std::atomic<LogLevel> current_level{LogLevel::warn};
-thread_local LogSubject subject_of_thread;
 std::atomic<std::uint64_t> errors{0}, warnings{0};
 
 /// What one of the functions below says: from which level on, under which name, and who counts it.
@@ -60,7 +58,7 @@ void say(const Kind& kind, const char* format, std::va_list arguments) noexcept 
   if (kind.counter) kind.counter->fetch_add(1, std::memory_order_relaxed);
   if (!log_enabled(kind.level)) return;
   char line[1024];
-  const LogSubject subject = subject_of_thread;
+  const LogSubject subject = log_subject;
   int length = std::snprintf(line, sizeof line, "sdp4bit %s", kind.name);
   const auto room = [&] { return sizeof line - static_cast<std::size_t>(length); };
   const auto tail = [&] { return line + length; };
@@ -81,22 +79,12 @@ void say(const Kind& kind, const char* format, std::va_list arguments) noexcept 
 }  // namespace
 
 void set_log_level(LogLevel level) noexcept {
-  current_level.store(level, std::memory_order_relaxed);
-}
-bool log_enabled(LogLevel level) noexcept {
-  return level <= current_level.load(std::memory_order_relaxed);
+  log_level_in_force.store(level, std::memory_order_relaxed);
 }
 
 LoggedLines logged_lines() noexcept {
   return {.errors = errors.load(std::memory_order_relaxed),
           .warnings = warnings.load(std::memory_order_relaxed)};
-}
-
-LogScope::LogScope(LogSubject subject) noexcept : before_(subject_of_thread) {
-  subject_of_thread = subject;
-}
-LogScope::~LogScope() {
-  subject_of_thread = before_;
 }
 
 // A template cannot pass C's variable arguments on.

@@ -8,9 +8,12 @@ namespace sdp4bit {
 
 enum class LogLevel : std::uint8_t { none, error, warn, info, trace };
 
-/// Until options are read, and when they cannot be, warn.
+/// Until options are read, and when they cannot be, warn. Written by set_log_level() alone.
+inline std::atomic<LogLevel> log_level_in_force{LogLevel::warn};
 void set_log_level(LogLevel level) noexcept;
-[[nodiscard]] bool log_enabled(LogLevel level) noexcept;
+[[nodiscard]] inline bool log_enabled(LogLevel level) noexcept {
+  return level <= log_level_in_force.load(std::memory_order_relaxed);
+}
 
 /// Errors and warnings so far, those included that the level hides.
 struct LoggedLines {
@@ -24,10 +27,11 @@ struct LogSubject {
   int rank = -1;
   int device = -1;
 };
+inline thread_local LogSubject log_subject;
 class LogScope {
  public:
-  explicit LogScope(LogSubject subject) noexcept;
-  ~LogScope();
+  explicit LogScope(LogSubject subject) noexcept : before_(log_subject) { log_subject = subject; }
+  ~LogScope() { log_subject = before_; }
   LogScope(const LogScope&) = delete;
   LogScope& operator=(const LogScope&) = delete;
 

@@ -298,11 +298,12 @@ const ParsedConfig& parsed_environment() {
   return *instance;
 }
 
-const Config& config() {
+const Config& read_config() {
   static const Config* const instance = [] {
     const ParsedConfig& parsed = parsed_environment();
     set_log_level(parsed.config.log);
     for (const std::string& complaint : parsed.complaints) log_warn("%s", complaint.c_str());
+    config_in_force.store(&parsed.config, std::memory_order_release);
     return &parsed.config;
   }();
   return *instance;

@@ -1,6 +1,7 @@
 // What the user sets: Config, filled once from the environment; one table row for each variable.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -164,7 +165,13 @@ struct ParsedConfig {
 
 /// The environment's, read at the first call of either; config() also logs the complaints, once a process.
 const ParsedConfig& parsed_environment();
-const Config& config();
+const Config& read_config();
+/// Written by read_config() alone.
+inline std::atomic<const Config*> config_in_force{nullptr};
+inline const Config& config() {
+  const Config* const known = config_in_force.load(std::memory_order_acquire);
+  return known ? *known : read_config();
+}
 
 /// Another variable of the environment (WORLD_SIZE, NCCL_HOSTID, ...), "" if not set: only options.cpp asks
 /// it.

@@ -113,7 +113,11 @@ std::optional<Reason> lasting_reason(const CallFacts& call, const CommFacts& com
 }
 
 Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config) {
-  const std::optional<Reason> lasting = lasting_reason(call, comm, config);
+  return decide(call, comm, config, lasting_reason(call, comm, config));
+}
+
+Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config,
+              std::optional<Reason> lasting) {
   if (lasting == Reason::zero_count || lasting == Reason::one_rank) return *lasting;
   const bool gradient = call.collective == Collective::reduce_scatter;
   if (call.capturing && !(gradient && comm.gradients_before)) return Reason::capturing;

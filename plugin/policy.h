@@ -86,6 +86,9 @@ struct CommFacts {
 /// The reason to pass the call on, or `compressed`. An AllGather that is taken may still be native: the
 /// ledger decides.
 [[nodiscard]] Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config);
+/// The same where lasting_reason() was asked before.
+[[nodiscard]] Reason decide(const CallFacts& call, const CommFacts& comm, const Config& config,
+                            std::optional<Reason> lasting);
 /// Why the call stays native on that communicator from now on, whether it is captured or not: none if that is
 /// not known.
 [[nodiscard]] std::optional<Reason> lasting_reason(const CallFacts& call, const CommFacts& comm,

@@ -18,7 +18,12 @@ nvtxDomainHandle_t domain() noexcept {
 
 }  // namespace
 
-Range::Range(const char* name) noexcept {
+/// NVTX answers without a domain where no profiler was loaded with the process.
+void Range::open(const char* name) noexcept {
+  if (!domain()) {
+    ranges_are_seen.store(false, std::memory_order_relaxed);
+    return;
+  }
   nvtxEventAttributes_t attributes{};
   attributes.version = NVTX_VERSION;
   attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
@@ -27,14 +32,16 @@ Range::Range(const char* name) noexcept {
   (void)nvtxDomainRangePushEx(domain(), &attributes);
 }
 
-Range::~Range() {
-  (void)nvtxDomainRangePop(domain());
+void Range::close() noexcept {
+  if (domain()) (void)nvtxDomainRangePop(domain());
 }
 
 #else
 
-Range::Range(const char*) noexcept {}
-Range::~Range() = default;
+void Range::open(const char*) noexcept {
+  ranges_are_seen.store(false, std::memory_order_relaxed);
+}
+void Range::close() noexcept {}
 
 #endif
 

@@ -161,6 +161,7 @@ void add(const LoadedObject& object) {
         version_text(real->version).c_str(), real->path.c_str(), real->alone ? "" : " (linked statically)",
         version_text(first.version).c_str(), first.path.c_str(), first.alone ? "" : " (linked statically)");
   }
+  nccl_met_alone.store(number == 0 ? real.get() : nullptr, std::memory_order_release);
   all.list[number].store(real.release(), std::memory_order_relaxed);
   all.count.store(number + 1, std::memory_order_release);
 }
@@ -192,7 +193,7 @@ void look_for_copies() {
   all.loads_seen.store(loads, std::memory_order_release);
 }
 
-const RealNccl& first_nccl() {
+const RealNccl& first_of_those_met() {
   const Copies& all = copies();
   if (all.count.load(std::memory_order_acquire) > 0) return *all.list[0].load(std::memory_order_relaxed);
   throw Error(
@@ -210,7 +211,7 @@ const RealNccl* copy_that_defines(void* function) {
 const RealNccl& search_for(const void* caller) {
   look_for_copies();
   if (const RealNccl* const only = only_nccl()) return *only;
-  const RealNccl& first = first_nccl();
+  const RealNccl& first = first_of_those_met();
   const auto object = LoadedObject::at(caller);
   if (object) {
     // NCCL calls functions of its own by their public names; those must not go to another copy.
@@ -243,16 +244,9 @@ thread_local std::array<Site, kSites> sites;
 
 }  // namespace
 
-const RealNccl* only_nccl() noexcept {
-  const Copies& all = copies();
-  return all.count.load(std::memory_order_acquire) == 1 ? all.list[0].load(std::memory_order_relaxed)
-                                                        : nullptr;
-}
-
-const RealNccl& real_nccl() {
-  if (nccl_of_call) return *nccl_of_call;
+const RealNccl& first_nccl() {
   if (copies().count.load(std::memory_order_acquire) == 0) look_for_copies();
-  return first_nccl();
+  return first_of_those_met();
 }
 
 const RealNccl& nccl_reached_from(const void* caller) {

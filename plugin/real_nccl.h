@@ -3,6 +3,7 @@
 
 #include <nccl.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -52,21 +53,31 @@ inline constexpr int kOldestNccl = 21600;
 /// More copies than this in one process are refused.
 inline constexpr unsigned kMostNcclCopies = 8;
 
+/// What the present call of this thread is for; set by WithNccl alone.
+inline thread_local const RealNccl* nccl_of_call = nullptr;
+/// The copy, if only one was met so far; written by real_nccl.cpp alone.
+inline std::atomic<const RealNccl*> nccl_met_alone{nullptr};
+
+/// The copy that was found first.
+const RealNccl& first_nccl();
+
 /// The copy that the present call is for (WithNccl); outside of any call the one found first. Throws Error if
 /// there is none, naming what is missing. Never looks at our own symbols.
-const RealNccl& real_nccl();
+inline const RealNccl& real_nccl() {
+  const RealNccl* const nccl = nccl_of_call;
+  return nccl ? *nccl : first_nccl();
+}
 
 /// The copy that a call from this address would reach without us: what the loader binds it to.
 const RealNccl& nccl_reached_from(const void* caller);
 
 /// The copy, if only one was met so far, else null.
-[[nodiscard]] const RealNccl* only_nccl() noexcept;
+[[nodiscard]] inline const RealNccl* only_nccl() noexcept {
+  return nccl_met_alone.load(std::memory_order_acquire);
+}
 
 /// All copies that are loaded now. Those that cannot be used are named in the log, once.
 std::vector<const RealNccl*> loaded_nccls();
-
-/// What the present call of this thread is for; set by WithNccl alone.
-inline thread_local const RealNccl* nccl_of_call = nullptr;
 
 /// While it lives, real_nccl() of this thread is `nccl`.
 class WithNccl {

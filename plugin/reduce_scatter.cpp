@@ -16,6 +16,13 @@
 namespace sdp4bit {
 namespace {
 
+/// Makes an element of a list where it will lie: the arguments of launches are large.
+template <typename Make>
+struct InPlace {
+  Make make;
+  operator decltype(make())() const { return make(); }
+};
+
 ReduceScatterCall& gradient(const Part& part) {
   return static_cast<ReduceScatterCall&>(*part.call);
 }
@@ -41,9 +48,7 @@ void ReduceScatterCall::set(std::shared_ptr<CommState> comm, const ReduceScatter
   comm_ = std::move(comm);
   args_ = args;
   type_ = element_type(args.type).value();
-  path_ = gradient_path(comm_->topology);
-  chunk_length_ = gradient_chunk_length(args.count, comm_->topology, config());
-  full_chunk_ = gradient_layout(chunk_length_, comm_->topology, config());
+  plan_ = comm_->gradient_plans.of(args.count, comm_->topology, config());
   draw_ = comm_->take_draw();
   checksum_call_ = {.use = comm_->checksums.next_use(), .number = draw_.offset, .counter = draw_.counter};
   sampled_ = false;
@@ -51,24 +56,24 @@ void ReduceScatterCall::set(std::shared_ptr<CommState> comm, const ReduceScatter
 }
 
 std::size_t ReduceScatterCall::chunk_count() const {
-  return (args_.count + chunk_length_ - 1) / chunk_length_;
+  return plan_.chunks;
 }
 std::size_t ReduceScatterCall::chunk_bytes(std::size_t) const {
-  return full_chunk_.bytes;
+  return plan_.full_chunk.bytes;
 }
 int ReduceScatterCall::step_count() const {
-  return path_ == GradientPath::two_levels ? 3 : 2;
+  return way().two_levels() ? 3 : 2;
 }
 
 std::size_t ReduceScatterCall::chunk_elements(std::size_t chunk) const {
-  return std::min(chunk_length_, args_.count - chunk * chunk_length_);
+  return std::min(plan_.chunk_length, args_.count - chunk * plan_.chunk_length);
 }
 
 Segments ReduceScatterCall::segments(std::size_t chunk) const {
   return {.data = args_.send,
           .type = type_,
           .stride = args_.count,
-          .offset = chunk * chunk_length_,
+          .offset = chunk * plan_.chunk_length,
           .count = chunk_elements(chunk),
           .factor = args_.pre_mul_sum.value,
           .device_factor = args_.pre_mul_sum.device_pointer};
@@ -82,7 +87,7 @@ const char* ReduceScatterCall::phase(int step) const {
 
 GradientLayout ReduceScatterCall::alone(std::size_t chunk) const {
   const std::size_t length = chunk_elements(chunk);
-  return length == chunk_length_ ? full_chunk_ : gradient_layout(length, comm_->topology, config());
+  return length == plan_.chunk_length ? plan_.full_chunk : gradient_layout(length, comm_->topology, config());
 }
 
 void ReduceScatterCall::arrange(std::span<const Part> together) {
@@ -107,19 +112,12 @@ void ReduceScatterCall::launch(std::span<const Part> together) {
   }
 }
 
-std::size_t ReduceScatterCall::message_size(bool first, std::size_t chunk) const {
-  const Topology& topology = comm_->topology;
-  const std::uint32_t segments = first && path_ == GradientPath::two_levels ? topology.node_count : 1;
-  return message_bytes(chunk_elements(chunk), segments,
-                       first ? first_codec(topology, config()) : config().inter_codec());
-}
-
 ChecksummedParts ReduceScatterCall::sent(bool first, const Step& step) const {
-  const Topology& topology = comm_->topology;
+  const std::size_t length = chunk_elements(step.chunk);
   return checksummed_messages(step.workspace.data() + (first ? layout_.first_send : layout_.second_send),
                               first ? layout_.first_stride : layout_.second_stride,
-                              message_size(first, step.chunk),
-                              first ? first_peers(topology) : topology.node_count - 1);
+                              first ? way().first_bytes(length) : way().second_bytes(length),
+                              first ? way().first_peers : way().second_peers);
 }
 
 ChecksummedParts ReduceScatterCall::received(bool first, const Step& step) const {
@@ -150,8 +148,10 @@ SampleTarget ReduceScatterCall::sample_target(SampleKind kind, const Step& step)
 void ReduceScatterCall::launch_quantize(std::span<const Part> together) {
   std::vector<QuantizeArgs>& calls = gradient(together.front()).comm_->launches.quantize;
   calls.clear();
-  for (const Part& part : together) calls.push_back(gradient(part).quantize_args(part.step));
-  check(quantize_batch(calls, together.front().step.stream));
+  for (const Part& part : together)
+    calls.emplace_back(InPlace{[&] { return gradient(part).quantize_args(part.step); }});
+  check(
+      quantize_batch(calls, together.front().step.stream, &gradient(together.front()).comm_->noise_schedule));
   for (std::size_t i = 0; i < together.size(); ++i) {
     const ReduceScatterCall& call = gradient(together[i]);
     const Step& step = together[i].step;
@@ -171,16 +171,15 @@ void ReduceScatterCall::launch_quantize(std::span<const Part> together) {
 }
 
 QuantizeArgs ReduceScatterCall::quantize_args(const Step& step) const {
-  const Topology& topology = comm_->topology;
   return {.input = segments(step.chunk),
           .table = comm_->tables.first_phase,
-          .message_count = first_peers(topology),
-          .segments_per_message = path_ == GradientPath::two_levels ? topology.node_count : 1,
+          .message_count = way().first_peers,
+          .segments_per_message = way().first_segments,
           .messages = {step.workspace.data() + layout_.first_send, layout_.first_stride},
-          .codec = first_codec(topology, config()),
+          .codec = way().first_codec,
           .key = comm_->noise,
           .draw = draw_,
-          .kind = first_kind(),
+          .kind = way().first_kind(),
           .sender = comm_->rank,
           .chunk = static_cast<std::uint32_t>(step.chunk),
           .nonfinite = &comm_->counters()->gradients};
@@ -190,10 +189,11 @@ void ReduceScatterCall::launch_reduce_requantize(std::span<const Part> together)
   std::vector<ReduceRequantizeArgs>& calls = gradient(together.front()).comm_->launches.reduce_requantize;
   calls.clear();
   for (const Part& part : together) {
-    calls.push_back(gradient(part).reduce_requantize_args(part.step));
+    calls.emplace_back(InPlace{[&] { return gradient(part).reduce_requantize_args(part.step); }});
     gradient(part).verify(true, part.step);
   }
-  check(reduce_requantize_batch(calls, together.front().step.stream));
+  check(reduce_requantize_batch(calls, together.front().step.stream,
+                                &gradient(together.front()).comm_->noise_schedule));
   for (std::size_t i = 0; i < together.size(); ++i) {
     const ReduceScatterCall& call = gradient(together[i]);
     const Step& step = together[i].step;
@@ -210,12 +210,12 @@ ReduceRequantizeArgs ReduceScatterCall::reduce_requantize_args(const Step& step)
           .received = {step.workspace.data() + layout_.first_receive, layout_.first_stride},
           .peer_count = topology.local_size - 1,
           .own_position = topology.local_rank,
-          .received_codec = config().intra_codec(),
+          .received_codec = way().first_codec,
           .node_count = topology.node_count,
           .own_node = topology.node,
           .messages = {step.workspace.data() + layout_.second_send, layout_.second_stride},
           .own_partial = own_partial(step),
-          .codec = config().inter_codec(),
+          .codec = way().second_codec,
           .key = comm_->noise,
           .draw = draw_,
           .sender = comm_->rank,
@@ -231,8 +231,8 @@ void ReduceScatterCall::launch_reduce_finish(std::span<const Part> together) {
   calls.clear();
   for (const Part& part : together) {
     const ReduceScatterCall& call = gradient(part);
-    calls.push_back(call.reduce_finish_args(part.step));
-    call.verify(call.path_ != GradientPath::two_levels, part.step);
+    calls.emplace_back(InPlace{[&] { return call.reduce_finish_args(part.step); }});
+    call.verify(!call.way().two_levels(), part.step);
   }
   DrawAdvance advance;
   if (together.front().step.last_of_kind) {
@@ -245,21 +245,20 @@ void ReduceScatterCall::launch_reduce_finish(std::span<const Part> together) {
 }
 
 ReduceFinishArgs ReduceScatterCall::reduce_finish_args(const Step& step) const {
-  const Topology& topology = comm_->topology;
-  const bool two_levels = path_ == GradientPath::two_levels;
+  const bool two_levels = way().two_levels();
   const std::size_t receive = two_levels ? layout_.second_receive : layout_.first_receive;
   const std::size_t stride = two_levels ? layout_.second_stride : layout_.first_stride;
   return {.input = segments(step.chunk),
           .own_partial = two_levels ? own_partial(step) : nullptr,
           .own_segment = comm_->rank,
           .received = {step.workspace.data() + receive, stride},
-          .message_count = two_levels ? topology.node_count - 1 : first_peers(topology),
-          .own_position = two_levels ? topology.node : comm_->rank,
-          .codec = two_levels ? config().inter_codec() : first_codec(topology, config()),
-          .out_factor = args_.kind == OpKind::avg ? 1.0f / static_cast<float>(topology.ranks) : 1.0f,
+          .message_count = two_levels ? way().second_peers : way().first_peers,
+          .own_position = two_levels ? comm_->topology.node : comm_->rank,
+          .codec = two_levels ? way().second_codec : way().first_codec,
+          .out_factor = args_.kind == OpKind::avg ? 1.0f / static_cast<float>(comm_->ranks) : 1.0f,
           .output = args_.receive,
           .chunk = static_cast<std::uint32_t>(step.chunk),
-          .kind = two_levels ? MessageKind::gradient_between_nodes : first_kind(),
+          .kind = two_levels ? MessageKind::gradient_between_nodes : way().first_kind(),
           .error = comm_->error_flag(),
           .nonfinite = &comm_->counters()->gradients};
 }
@@ -273,7 +272,7 @@ void ReduceScatterCall::exchange(std::span<const Part> together) {
   const std::size_t bytes = first ? layout_.first_stride : layout_.second_stride;
   std::byte* send = step.workspace.data() + (first ? layout_.first_send : layout_.second_send);
   std::byte* receive = step.workspace.data() + (first ? layout_.first_receive : layout_.second_receive);
-  const std::uint32_t messages = first ? first_peers(topology) : topology.node_count - 1;
+  const std::uint32_t messages = first ? way().first_peers : way().second_peers;
   for (std::uint32_t message = 0; message < messages; ++message, send += bytes, receive += bytes) {
     const auto peer =
         static_cast<int>(first ? first_peer(topology, message) : second_peer(topology, message));
@@ -281,21 +280,6 @@ void ReduceScatterCall::exchange(std::span<const Part> together) {
     check(real.recv(receive, bytes, ncclUint8, peer, comm_->handle, step.stream));
   }
   comm_->stats->of(Collective::reduce_scatter).add(Counter::sends, messages);
-}
-
-LinkBytes ReduceScatterCall::sent_bytes() const {
-  const Topology& topology = comm_->topology;
-  const bool two_levels = path_ == GradientPath::two_levels;
-  const std::uint32_t messages = first_peers(topology);
-  const auto local_peers = static_cast<std::uint32_t>(topology.members[topology.node].size()) - 1;
-  LinkBytes bytes;
-  for (std::size_t chunk = 0; chunk < chunk_count(); ++chunk) {
-    const std::size_t first = message_size(true, chunk);
-    bytes.in_node += local_peers * first;
-    bytes.between_nodes += (messages - local_peers) * first;
-    if (two_levels) bytes.between_nodes += (topology.node_count - 1) * message_size(false, chunk);
-  }
-  return bytes;
 }
 
 }  // namespace sdp4bit

@@ -12,7 +12,7 @@
 
 #include "kernels/launch.h"
 #include "plugin/comm_state.h"
-#include "plugin/gradient_layout.h"
+#include "plugin/gradient_plan.h"
 #include "plugin/phased_call.h"
 
 namespace sdp4bit {
@@ -53,16 +53,13 @@ class ReduceScatterCall final : public PhasedCall {
   void exchange(std::span<const Part> together) override;
 
   /// Payload that this rank sends in all chunks.
-  [[nodiscard]] LinkBytes sent_bytes() const;
+  [[nodiscard]] const LinkBytes& sent_bytes() const { return plan_.sent; }
 
  private:
   [[nodiscard]] std::size_t chunk_elements(std::size_t chunk) const;
   [[nodiscard]] GradientLayout alone(std::size_t chunk) const;
   [[nodiscard]] Segments segments(std::size_t chunk) const;
-  [[nodiscard]] MessageKind first_kind() const {
-    return path_ == GradientPath::one_level ? MessageKind::gradient_between_nodes
-                                            : MessageKind::gradient_in_node;
-  }
+  [[nodiscard]] const GradientWay& way() const { return comm_->gradient_way; }
   [[nodiscard]] float* own_partial(const Step& step) const {
     return reinterpret_cast<float*>(step.workspace.data() + layout_.own_partial);
   }
@@ -70,8 +67,6 @@ class ReduceScatterCall final : public PhasedCall {
   [[nodiscard]] QuantizeArgs quantize_args(const Step& step) const;
   [[nodiscard]] ReduceRequantizeArgs reduce_requantize_args(const Step& step) const;
   [[nodiscard]] ReduceFinishArgs reduce_finish_args(const Step& step) const;
-  /// Bytes of the call's own message in the first or the second exchange.
-  [[nodiscard]] std::size_t message_size(bool first, std::size_t chunk) const;
   [[nodiscard]] ChecksummedParts sent(bool first, const Step& step) const;
   [[nodiscard]] ChecksummedParts received(bool first, const Step& step) const;
   /// Behind the kernel that codes.
@@ -85,10 +80,8 @@ class ReduceScatterCall final : public PhasedCall {
   std::shared_ptr<CommState> comm_;
   ReduceScatterArgs args_;
   ElementType type_ = ElementType::float32;
-  GradientPath path_ = GradientPath::one_level;
-  std::size_t chunk_length_ = 0;
-  GradientLayout full_chunk_;  // of a chunk of that length, alone
-  GradientLayout layout_;      // of the chunk under way, with those that it travels with
+  GradientPlan plan_;
+  GradientLayout layout_;  // of the chunk under way, with those that it travels with
   Draw draw_;
   ChecksumCall checksum_call_;
   bool sampled_ = false;

@@ -22,8 +22,7 @@ std::string describe(const RealNccl& nccl) {
 
 }  // namespace
 
-const RealNccl& nccl_for(const Caller& caller) {
-  if (const RealNccl* const only = only_nccl(); only && (caller.comm || caller.ends_group)) return *only;
+const RealNccl& choose_nccl(const Caller& caller) {
   const RealNccl* const owner = caller.comm ? nccl_of(caller.comm) : nullptr;
   const RealNccl* const open = owner || caller.ends_group ? Group::open_one() : nullptr;
   if (owner && (!open || Group::is_open(*owner))) return *owner;

@@ -17,7 +17,11 @@ struct Caller {
 /// Where an entry's caller goes on. Only right in the entry's own body, not in a lambda.
 #define SDP4BIT_CALLER __builtin_return_address(0)
 
-/// Throws Error where the call would mix two copies.
-[[nodiscard]] const RealNccl& nccl_for(const Caller& caller);
+/// Where there may be something to choose. Throws Error where the call would mix two copies.
+[[nodiscard]] const RealNccl& choose_nccl(const Caller& caller);
+[[nodiscard]] inline const RealNccl& nccl_for(const Caller& caller) {
+  const RealNccl* const only = only_nccl();
+  return only && (caller.comm || caller.ends_group) ? *only : choose_nccl(caller);
+}
 
 }  // namespace sdp4bit

@@ -1,5 +1,5 @@
-// usage: LD_PRELOAD=libsdp4bit.so host_cost: what a call costs the thread that makes it, as ratios within one
-// run.
+// usage: LD_PRELOAD=libsdp4bit.so host_cost [PROFILE]: what a call costs the thread that makes it, as ratios
+// within one run. PROFILE is a file to write: how often each of the library's instructions ran, for where.py.
 //
 // passed through   an AllGather that stays native, called through the library, against the same call through
 //                  a library of one line, and against NCCL's own function
@@ -8,10 +8,9 @@
 //                  here one by one; the rest is the library's own
 //
 // One thread drives two devices that play two nodes. Times are CPU time of this thread, in rounds in which
-// the variants take turns, each ratio the median of the ratios within a round: goals are 1.2 and 0.25; 0.55
-// is where the second one is since a call has fewer launches to be compared with and is made ready to share
-// them. What is allowed leaves room for a busy machine. What no machine changes is how many instructions are
-// the library's own; those may grow by a sixth before somebody has to look.
+// the variants take turns, each ratio the median of the ratios within a round: goals are 1.2 and 0.25. What
+// is allowed leaves room for a busy machine. What no machine changes is how many instructions are the
+// library's own: of those little more is allowed than there are.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -103,9 +102,9 @@ class Cluster {
 
   /// Instructions of the library for one group.
   template <typename Call>
-  std::uint64_t instructions_of_group(const Call& call) {
-    const std::uint64_t counted =
-        count_instructions(reinterpret_cast<const void*>(&ncclAllGather), [&] { call(*this); });
+  std::uint64_t instructions_of_group(const Call& call, InstructionProfile* profile) {
+    const std::uint64_t counted = count_instructions(
+        reinterpret_cast<const void*>(&ncclAllGather), [&] { call(*this); }, profile);
     for (Device& device : devices_) check(cudaStreamSynchronize(device.stream));
     return counted;
   }
@@ -199,16 +198,23 @@ bool report_time(const char* what, const Variant& ours, const Variant& yardstick
   return ratio <= allowed;
 }
 
-/// False if there are a sixth more than there were.
-bool report_instructions(const char* what, std::uint64_t counted, std::uint64_t before) {
-  std::printf("%-48s %8llu instructions (before: %llu)\n", what, static_cast<unsigned long long>(counted),
-              static_cast<unsigned long long>(before));
-  return counted <= before + before / 6;
+/// Where the instructions of some kind of call lie.
+void write_profile(std::FILE* file, const char* kind, const InstructionProfile& profile) {
+  for (std::size_t i = 0; i < profile.runs.size(); ++i) {
+    if (profile.runs[i] != 0) std::fprintf(file, "%s %zx %u\n", kind, profile.first + i, profile.runs[i]);
+  }
+}
+
+/// False if there are more than allowed.
+bool report_instructions(const char* what, std::uint64_t counted, std::uint64_t allowed) {
+  std::printf("%-48s %8llu instructions (allowed: %llu)\n", what, static_cast<unsigned long long>(counted),
+              static_cast<unsigned long long>(allowed));
+  return counted <= allowed;
 }
 
 }  // namespace
 
-int main() {
+int main(int argument_count, char** arguments) {
   setenv("SANDBOX_DEVICES", "2", 0);
   setenv("SDP4BIT_LOCAL_SIZE", "1", 0);
   setenv("SDP4BIT_MIN_BYTES", "0", 0);
@@ -224,10 +230,22 @@ int main() {
     for (Device& device : cluster.devices()) check(cudaStreamSynchronize(device.stream));
   }
   std::printf("A group of %d calls takes\n", kDevices);
+  InstructionProfile passed_through, compressed;
   bool good = report_instructions("passed through, in the library",
-                                  cluster.instructions_of_group(gather_as_program), 1700);
-  good =
-      report_instructions("compressed, in the library", cluster.instructions_of_group(reduce), 10830) && good;
+                                  cluster.instructions_of_group(gather_as_program, &passed_through), 1500);
+  good = report_instructions("compressed, in the library", cluster.instructions_of_group(reduce, &compressed),
+                             7900) &&
+         good;
+  if (argument_count > 1) {
+    std::FILE* const file = std::fopen(arguments[1], "w");
+    if (file == nullptr) {
+      std::fprintf(stderr, "host_cost: %s cannot be written\n", arguments[1]);
+      return 2;
+    }
+    write_profile(file, "passed-through", passed_through);
+    write_profile(file, "compressed", compressed);
+    std::fclose(file);
+  }
 
   Variants variants{{{gather_directly, {}},
                      {gather_by_one_line, {}},
@@ -242,7 +260,7 @@ int main() {
                      1.4) &&
          good;
   good = report_time("compressed, the library's own to its calls", variants[kOurs], variants[kParts], true,
-                     0.75) &&
+                     0.40) &&
          good;
   return good ? 0 : 1;
 }

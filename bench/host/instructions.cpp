@@ -22,11 +22,13 @@ constexpr greg_t kTrapFlag = 0x100;
 
 struct Code {
   std::uintptr_t begin = 0, end = 0;
+  std::uintptr_t in_file = 0;  // the address of `begin` there
   [[nodiscard]] bool holds(std::uintptr_t address) const { return address >= begin && address < end; }
 };
 
 Code code;
 std::uint64_t counted = 0;
+std::uint32_t* runs = nullptr;               // of the code's bytes, or nullptr
 std::uintptr_t last = 0;                     // the instruction that was stepped before; 0: of no interest
 std::array<std::uintptr_t, 64> return_to{};  // of calls to elsewhere that have not returned
 std::size_t calls = 0;
@@ -51,7 +53,9 @@ extern "C" void count_step(int, siginfo_t*, void* context) {
     registers[REG_EFL] &= ~kTrapFlag;
   }
   last = code.holds(at) ? at : 0;
-  counted += last != 0;
+  if (last == 0) return;
+  ++counted;
+  if (runs != nullptr) ++runs[last - code.begin];
 }
 
 Code code_around(const void* address) {
@@ -66,7 +70,8 @@ Code code_around(const void* address) {
           const ElfW(Phdr)& part = object->dlpi_phdr[i];
           const std::uintptr_t begin = object->dlpi_addr + part.p_vaddr;
           if (part.p_type != PT_LOAD || !(part.p_flags & PF_X)) continue;
-          if (wanted.address - begin < part.p_memsz) wanted.found = {begin, begin + part.p_memsz};
+          if (wanted.address - begin < part.p_memsz)
+            wanted.found = {begin, begin + part.p_memsz, part.p_vaddr};
         }
         return wanted.found.end != 0 ? 1 : 0;
       },
@@ -86,7 +91,8 @@ __attribute__((noinline)) void clear_trap_flag() {
 
 }  // namespace
 
-std::uint64_t count_instructions(const void* address, const std::function<void()>& work) {
+std::uint64_t count_instructions(const void* address, const std::function<void()>& work,
+                                 InstructionProfile* profile) {
   struct sigaction action {
   }, before{};
   action.sa_sigaction = count_step;
@@ -95,6 +101,11 @@ std::uint64_t count_instructions(const void* address, const std::function<void()
   if (sigaction(SIGTRAP, &action, &before) != 0) std::abort();
   code = code_around(address);
   counted = last = calls = 0;
+  runs = nullptr;
+  if (profile != nullptr) {
+    *profile = {.runs = std::vector<std::uint32_t>(code.end - code.begin), .first = code.in_file};
+    runs = profile->runs.data();
+  }
   set_trap_flag();
   work();
   clear_trap_flag();

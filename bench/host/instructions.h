@@ -4,8 +4,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
+
+/// How often each instruction ran, by its address in the object's file.
+struct InstructionProfile {
+  std::vector<std::uint32_t> runs;  // of the byte at first + its index, where an instruction begins
+  std::uintptr_t first = 0;
+};
 
 /// Instructions that this thread executes during `work` in the code of the object that holds `address`, each
 /// of them stopped by a trap (some microseconds each); what that code calls elsewhere runs at full speed and
 /// does not count. Only one thread at a time; SIGTRAP must not be blocked, nothing may be thrown through.
-std::uint64_t count_instructions(const void* address, const std::function<void()>& work);
+/// `profile`, where given, is filled.
+std::uint64_t count_instructions(const void* address, const std::function<void()>& work,
+                                 InstructionProfile* profile = nullptr);
