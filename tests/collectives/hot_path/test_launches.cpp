@@ -233,6 +233,39 @@ TEST_CASE("Launches.EachKindOfCallLaunchesWhatThePageSays") {
   }
 }
 
+/// NCCL's launches are counted where they are recorded, the rest where it runs. Events are nodes of the
+/// graph.
+TEST_CASE("Launches.ACapturedGroupReplaysWhatOneCallLaunches") {
+  for (const bool group : {false, true}) {
+    const auto outcomes =
+        run_cluster({.node_of = kTwoByTwo, .environment = with({})}, [&](RankContext& rank) {
+          for (int i = 0; i < 10; ++i) reduce(rank, 0);
+          const std::uint64_t before = calls_of("reduce_scatter").compressed;
+          cudaGraphExec_t executable = nullptr;
+          const Launches captured = count(rank.stream, [&] {
+            cudaGraph_t graph = nullptr;
+            check(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeGlobal));
+            if (group) check(ncclGroupStart());
+            for (std::size_t i = 0; i < (group ? kMost : 1); ++i) reduce(rank, i);
+            if (group) check(ncclGroupEnd());
+            check(cudaStreamEndCapture(rank.stream, &graph));
+            check(cudaGraphInstantiate(&executable, graph, 0));
+            check(cudaGraphDestroy(graph));
+          });
+          expect(captured.nccl == 2 && captured.kernels == 0, text_of(captured));
+          expect(calls_of("reduce_scatter").compressed == before + (group ? kMost : 1), "compressed");
+          for (int replay = 0; replay < 2; ++replay) {
+            const Launches replayed =
+                count(rank.stream, [&] { check(cudaGraphLaunch(executable, rank.stream)); });
+            expect(replayed == Launches{3, 0, 0, 4, 0, 0}, text_of(replayed));
+          }
+          check(cudaGraphExecDestroy(executable));
+        });
+    CAPTURE(group);
+    CHECK(failures(outcomes) == "");
+  }
+}
+
 constexpr int kWarm =
     12;  // groups until gathers travel as differences; when they begin to depends on the groups
 

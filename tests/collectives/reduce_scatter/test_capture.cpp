@@ -1,5 +1,7 @@
 // Captured ReduceScatters: compressed once an eager one was, drawing anew at every replay, and in order with
 // eager calls.
+#include <memory>
+
 #include "catch.h"
 #include "gradient_case.h"
 
@@ -96,6 +98,46 @@ TEST_CASE("Capture.SeveralCallsOfOneGraphShareTheWorkspaceInOrder") {
       append(expected, expected_outputs(kGradient, node_of, draw)[rank]);
     CHECK(outcomes[rank].result == expected);
   }
+}
+
+TEST_CASE("Capture.AGroupOfSeveralSizesReplaysAsItWouldRun") {
+  const std::vector<int> node_of = even_nodes(2, 2);
+  constexpr std::size_t kCalls = 8, kGroups = 4;
+  const auto gradient_of = [](std::size_t call) { return GradientCase{.count = kCount / 2 + 40 * call}; };
+  const auto outcomes = run_cluster({.node_of = node_of, .environment = kAll}, [&](RankContext& rank) {
+    engage(rank);
+    append(rank.result, run_gradient(rank, kGradient));  // draw 0
+    std::vector<std::unique_ptr<DeviceBytes>> send, receive;
+    for (std::size_t call = 0; call < kCalls; ++call) {
+      send.push_back(std::make_unique<DeviceBytes>(input_of(gradient_of(call), rank.rank, rank.ranks)));
+      receive.push_back(std::make_unique<DeviceBytes>(gradient_of(call).count * sizeof(float)));
+    }
+    const auto issue = [&] {
+      check(ncclGroupStart());
+      for (std::size_t call = 0; call < kCalls; ++call) {
+        check(ncclReduceScatter(send[call]->data(), receive[call]->data(), gradient_of(call).count,
+                                ncclFloat32, ncclSum, rank.comm, rank.stream));
+      }
+      check(ncclGroupEnd());
+    };
+    const Graph graph(rank.stream, issue);
+    for (std::size_t group = 0; group < kGroups; ++group) {  // replays and eager ones in turn
+      if (group % 2 == 0) {
+        graph.replay(rank.stream);
+      } else {
+        issue();
+      }
+      check(cudaStreamSynchronize(rank.stream));
+      for (const auto& output : receive) append(rank.result, output->read());
+    }
+  });
+  REQUIRE(failures(outcomes) == "");
+  std::vector<Bytes> expected = expected_outputs(kGradient, node_of, 0);
+  for (std::uint64_t draw = 1; draw <= kGroups * kCalls; ++draw) {
+    const std::vector<Bytes> outputs = expected_outputs(gradient_of((draw - 1) % kCalls), node_of, draw);
+    for (std::size_t rank = 0; rank < outputs.size(); ++rank) append(expected[rank], outputs[rank]);
+  }
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) CHECK((outcomes[rank].result == expected[rank]));
 }
 
 TEST_CASE("Capture.BeforeAnEagerCompressedCallItIsNcclsBusiness") {

@@ -54,4 +54,38 @@ TEST_CASE("Statistics.FromTheLeastSizeOnFewerBytesTravelAndSmallerCallsAreCounte
   }
 }
 
+TEST_CASE("Statistics.FromTheLeastSizeOnDifferencesSendFewerBytesThanSmallerGathers") {
+  constexpr ElementType kType = ElementType::bfloat16;
+  for (const std::vector<int>& node_of : {std::vector<int>{0, 0, 1, 1}, std::vector<int>{0, 1, 2}}) {
+    const std::uint64_t least =
+        break_even_bytes(Collective::all_gather, kType, topology_of(node_of), Config{});
+    REQUIRE(least != kNeverPays);
+    const std::size_t row = node_of.size() * element_bytes(kType);
+    const auto first = static_cast<std::size_t>((least + row - 1) / row);
+    const auto outcomes =
+        run_cluster({.node_of = node_of, .environment = {{"SDP4BIT_COMMS", "all"}}}, [&](RankContext& rank) {
+          const DeviceBytes weights(Bytes(first * row));
+          const auto gather = [&](std::size_t count) {
+            check(ncclAllGather(weights.data() + static_cast<std::size_t>(rank.rank) * count * 2,
+                                weights.data(), count, ncclBfloat16, rank.comm, rank.stream));
+          };
+          const auto sent_by_gather = [&](std::size_t count) {
+            check(cudaStreamSynchronize(rank.stream));
+            sandboxNcclResetTraffic();
+            gather(count);
+            check(cudaStreamSynchronize(rank.stream));
+            return traffic().bytes_between_nodes;
+          };
+          for (int call = 0; call < 20; ++call) gather(first);  // learns
+          const std::uint64_t before = calls_of("all_gather").compressed;
+          const std::uint64_t native = sent_by_gather(first - 1);
+          expect(why(rank.comm, "all_gather") == "too_small", why(rank.comm, "all_gather"));
+          expect(sent_by_gather(first) < native, "fewer bytes between nodes");
+          expect(calls_of("all_gather").compressed == before + 1, "calls of the least size are taken");
+        });
+    CAPTURE(node_of.size(), least);
+    CHECK(failures(outcomes) == "");
+  }
+}
+
 }  // namespace sdp4bit::test
