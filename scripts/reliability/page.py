@@ -31,6 +31,9 @@ FAULTS = {
 }
 
 
+SETTINGS = "five"  # of tests/faults/job.cpp
+
+
 def kind_of(figures: Figures) -> str:
     """Which section a line belongs to; "" for JSON that is none of ours."""
     for kind, section in SECTIONS.items():
@@ -60,10 +63,15 @@ def _faults(found: list[Figures]) -> str:
                 sums[place] += count[name]
     rows = [[title, *counts[kind]] for kind, title in FAULTS.items() if kind in counts]
     total = sum(figures["injected"] for figures in found)
+    names = {figures["faults"] for figures in found}
+    how = (
+        "each of the library's call sites of CUDA\nand NCCL fails at its first and its last call, and is once where a rank dies, stops or leaves"
+        if "everywhere" in names
+        else "a sample of the library's call\nsites of CUDA and NCCL, which fail or are where a rank dies, stops or leaves (all: `--only faults`)"
+    )
     return (
-        f"A job of 2 nodes with 2 ranks runs gradients and weights under four settings. {_number(total)} faults, one a run: each of\n"
-        "the library's call sites of CUDA and NCCL fails at its first and its last call, and is once where a rank dies, stops or\n"
-        "leaves; so do the calls that write files and lines. In no run did a rank hang, crash, or get a wrong result without an error.\n\n"
+        f"A job of 2 nodes with 2 ranks runs gradients and weights under {SETTINGS} settings. {_number(total)} faults, one a run: {how};\n"
+        "calls of the system; and whole ranks. In no run did a rank hang, crash, or get a wrong result without an error.\n\n"
         + _table(["fault", "injected", "all ranks finished right", "ended with errors"], rows)
     )
 
@@ -107,7 +115,7 @@ def _agreement(found: list[Figures]) -> str:
 
 
 def _load(found: list[Figures]) -> str:
-    columns = ("calls_of_a_rank", "communicators", "threads", "slots", "gradients_compressed", "weights_compressed", "seconds")
+    columns = ("load", "calls_of_a_rank", "communicators", "threads", "slots", "gradients_compressed", "weights_compressed", "seconds")
     rows = [[figures.get(name, "-") for name in columns] for figures in found]
     return (
         "Gathered weights are compared bit for bit; device memory is the same after the last call as once all was agreed, host\n"
