@@ -209,7 +209,7 @@ std::string default_net_plugin() {
   void* const handle = ::dlopen(kDefaultNetPlugin, RTLD_LAZY | RTLD_LOCAL);
   if (!handle) return {};
   link_map* map = nullptr;
-  const std::string path = ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map ? map->l_name : "";
+  std::string path = ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map ? map->l_name : "";
   ::dlclose(handle);
   return path;
 }

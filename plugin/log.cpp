@@ -65,6 +65,7 @@ void say(const Kind& kind, const char* format, std::va_list arguments) noexcept 
   if (subject.rank >= 0) length += std::snprintf(tail(), room(), " r%d", subject.rank);
   if (subject.device >= 0) length += std::snprintf(tail(), room(), " d%d", subject.device);
   length += std::snprintf(tail(), room(), ": ");
+  // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): the callers started it
   length += std::vsnprintf(tail(), room(), format, arguments);
   constexpr int kLongest = static_cast<int>(sizeof line) - 1;
   if (length > kLongest) length = kLongest;

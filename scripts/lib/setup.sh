@@ -33,6 +33,7 @@ missing_packages() {
     command -v aarch64-linux-gnu-g++ >/dev/null || echo g++-aarch64-linux-gnu
     command -v qemu-aarch64 >/dev/null || command -v qemu-aarch64-static >/dev/null || echo qemu-user
     command -v pkg-config >/dev/null || echo pkg-config
+    command -v cppcheck >/dev/null || echo cppcheck
     has_fuzzer || echo clang libclang-rt-dev
     find_disassembler || python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
     if command -v dpkg >/dev/null; then
