@@ -122,7 +122,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   LeastBytes least_bytes;
   std::array<NativeShards, kCollectives.size()> native_shards;  // by function
   NoiseKey noise;
-  PhiloxSchedule noise_schedule;  // of that key
+  PhiloxSchedule noise_schedule{};  // of that key
   GradientWay gradient_way;
   GradientPlans gradient_plans;
 
