@@ -22,6 +22,8 @@ struct InPlace {
   Make make;
   operator decltype(make())() const { return make(); }
 };
+template <typename Make>
+InPlace(Make) -> InPlace<Make>;  // clang 14 does not find it by itself
 
 ReduceScatterCall& gradient(const Part& part) {
   return static_cast<ReduceScatterCall&>(*part.call);
