@@ -12,8 +12,9 @@ class CommClock {
  public:
   static constexpr std::uint64_t kCallsBeforeReading = 3;
 
+  CommClock() : CommClock(0) {}
   /// The first call that is launched gets the number `first`.
-  explicit CommClock(std::uint64_t first = 0) : first_(first), launched_(first), before_group_(first) {}
+  explicit CommClock(std::uint64_t first) : first_(first), launched_(first), before_group_(first) {}
 
   /// A call that will get a number comes in the outermost group `epoch`: true for the group's first ...
   [[nodiscard]] bool is_new(std::uint64_t epoch) const { return epoch_ != epoch; }

@@ -25,10 +25,10 @@ constexpr Kind kError{LogLevel::error, "error", &errors}, kWarning{LogLevel::war
 
 /// Who reads stderr may be gone, and a file may be as long as it is allowed to be: that must not end a
 /// program which has written nothing itself. While it lives, such signals of this thread wait, and those that
-/// came meanwhile are taken back.
+/// came meanwhile are taken back; errno stays the program's.
 class QuietWrite {
  public:
-  QuietWrite() noexcept {
+  QuietWrite() noexcept : errno_(errno) {
     ::sigemptyset(&signals_);
     ::sigaddset(&signals_, SIGPIPE);
     ::sigaddset(&signals_, SIGXFSZ);
@@ -40,17 +40,17 @@ class QuietWrite {
     ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   }
   ~QuietWrite() {
-    const int saved = errno;
     const timespec at_once{};
     while (::sigtimedwait(&signals_, nullptr, &at_once) > 0) {
     }
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    errno = saved;
+    errno = errno_;
   }
   QuietWrite(const QuietWrite&) = delete;
   QuietWrite& operator=(const QuietWrite&) = delete;
 
  private:
+  int errno_;  // of the program's last call
   sigset_t signals_{}, before_{};
 };
 
@@ -71,10 +71,8 @@ void say(const Kind& kind, const char* format, std::va_list arguments) noexcept 
   if (length > kLongest) length = kLongest;
   line[length++] = '\n';
   const QuietWrite quiet;
-  const int saved = errno;
   // A line that cannot be written is lost: there is nowhere to say so.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line, static_cast<std::size_t>(length));
-  errno = saved;
 }
 
 }  // namespace

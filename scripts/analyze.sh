@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Looks for mistakes in the library's sources without running them: cppcheck, then clang-tidy. Silent means clean.
+# Looks for mistakes in the library's sources without running them: cppcheck, then clang-tidy. The last line says "clean" or not.
 #
 #   scripts/analyze.sh [--only TOOL] [--build FOLDER] [FILE...]
 #
@@ -40,6 +40,8 @@ while (($#)); do
   shift
 done
 cd "$source_dir"
+[[ ${#files[@]} == 0 || ${tools[-1]} == clang_tidy ]] ||
+  give_up "FILE with --only cppcheck" "cppcheck reads the whole library, in seconds" "leave the files out"
 
 missing=()
 for tool in "${tools[@]/_/-}"; do command -v "$tool" >/dev/null || missing+=("$tool"); done
@@ -61,9 +63,11 @@ if [[ ${tools[-1]} == clang_tidy ]]; then
   fi
   ((${#files[@]})) || mapfile -t files < <(find plugin kernels -name '*.cpp' | sort)
   say "clang-tidy on ${#files[@]} sources"
+  mkdir -p "$log_dir"  # what clang-tidy says besides findings, of which it counts those it leaves out, is in the log
   printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy -p "$build_dir" --quiet --warnings-as-errors='*' \
-    2>/dev/null || found=1
+    2>"$log_dir/clang_tidy.log" || found=1
 fi
-((found == 0)) || give_up "the sources are not clean" "the tools said the lines above" \
+((found == 0)) || give_up "the sources are not clean" \
+  "the tools said the lines above, or could not run (build/log/clang_tidy.log)" \
   "mend them; what is no mistake gets a NOLINT or cppcheck-suppress with its reason"
 say "clean"

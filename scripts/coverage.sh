@@ -25,7 +25,7 @@ while (($#)); do
   case $1 in
     --least | --html)
       (($# > 1)) || give_up "$1" "it needs a value" "see $0 --help"
-      if [[ $1 == --html ]]; then html=$2; else least=$2; fi
+      if [[ $1 == --html ]]; then html=$(realpath -m "$2"); else least=$2; fi
       shift
       ;;
     -h | --help) sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 0 ;;

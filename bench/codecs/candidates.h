@@ -12,7 +12,7 @@ namespace sdp4bit::bench {
 struct CandidateLoss {
   double error;      // squared error over squared values
   double of_a_mean;  // of the mean of 8 ranks that code the same numbers: an eighth of `error` at best
-  double bias;       // largest_bias() of 256 Gaussian numbers; 0 where draws is
+  double bias;       // as largest_bias(), of 512 Gaussian numbers; 0 where draws is
 };
 
 struct Candidate {

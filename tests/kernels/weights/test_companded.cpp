@@ -25,7 +25,7 @@ Codec companded(std::uint32_t group, ScaleType scale) {
 
 }  // namespace
 
-TEST_CASE("Companded.KernelsEqualTheReferenceForEveryGroupAndContent", "[sample]") {
+TEST_CASE("Companded.KernelsEqualTheReferenceForEveryGroupAndContent") {
   unsigned seed = 1000;
   for (const ElementType type : kTypes) {
     for (const std::size_t count :
@@ -45,7 +45,7 @@ TEST_CASE("Companded.KernelsEqualTheReferenceForEveryGroupAndContent", "[sample]
   }
 }
 
-TEST_CASE("Companded.KernelsTakeAnyAddress", "[sample]") {
+TEST_CASE("Companded.KernelsTakeAnyAddress") {
   for (const ElementType type : kTypes) {
     for (const std::size_t misalignment : {1u, 2u, 8u}) {
       const WeightCase test{.type = type,

@@ -23,7 +23,7 @@ Codec weight_codec(std::uint32_t group, std::uint32_t bits = 4, ScaleType scale 
 
 }  // namespace
 
-TEST_CASE("EncodeDifference.EqualsTheReferenceForEveryTypeCodecAndCount", "[sample]") {
+TEST_CASE("EncodeDifference.EqualsTheReferenceForEveryTypeCodecAndCount") {
   unsigned seed = 0;
   for (const ElementType type : kTypes) {
     for (const std::size_t count : kCounts) {
@@ -75,7 +75,7 @@ TEST_CASE("Weights.TakeAnyAddress") {
   }
 }
 
-TEST_CASE("AddDifference.EqualsTheReferenceForEveryTypeCodecAndCount", "[sample]") {
+TEST_CASE("AddDifference.EqualsTheReferenceForEveryTypeCodecAndCount") {
   unsigned seed = 0;
   for (const ElementType type : kTypes) {
     for (const std::size_t count : kCounts) {
@@ -111,7 +111,7 @@ TEST_CASE("AddDifference.RefusesEveryHeaderThatCannotBe") {
   }
 }
 
-TEST_CASE("Record.SaysWhatTheSampleShows", "[sample]") {
+TEST_CASE("Record.SaysWhatTheSampleShows") {
   unsigned seed = 0;
   for (const ElementType type : kTypes) {
     for (const std::size_t count :
@@ -147,7 +147,7 @@ TEST_CASE("Publish.CollectsTheFlagsOfAllHeaders") {
   }
 }
 
-TEST_CASE("Probe.EqualsTheReferenceWhateverTheProgramDoes", "[sample]") {
+TEST_CASE("Probe.EqualsTheReferenceWhateverTheProgramDoes") {
   unsigned seed = 300;
   for (const ElementType type : kTypes) {
     for (const std::size_t count : {1u, 100u, 4095u, 4097u, 10007u}) {
