@@ -8,11 +8,13 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from typing import Callable, Optional
+from typing import BinaryIO, Callable, Optional
 
 NODES, LOCAL_RANKS = 2, 2
 RANKS = NODES * LOCAL_RANKS
@@ -73,61 +75,88 @@ def prepare(fault: Fault) -> Callable[[], None]:
     return run
 
 
-def run_ranks(program: str, library: str, fault: Fault, folder: pathlib.Path) -> tuple[list[int], list[str], list[str]]:
-    """Codes, outputs and logs of all ranks. A rank that never calls is killed once the others have ended."""
-    ranks, readers = [], []
-    for rank in range(RANKS):
-        disturbed = rank == fault.who
-        environment = {name: text for name, text in os.environ.items() if not name.startswith(("SDP4BIT_", "LD_PRELOAD"))}
-        environment.update(
-            RANK=str(rank),
-            NCCL_HOSTID=f"node{rank // LOCAL_RANKS}",
-            SDP4BIT_COMMS="all",
-            SDP4BIT_MIN_BYTES="0",
-            SDP4BIT_OWN_SHARD="replica",
-            SDP4BIT_WATCHDOG="2",
-            SDP4BIT_LOG="info",
-            SDP4BIT_STATS=str(folder / "%r.json"),
-            SANDBOX_NCCL_TIMEOUT="6",
-        )
-        preloaded = fault.library if disturbed and fault.library is not None else library
-        if preloaded:
-            environment["LD_PRELOAD"] = preloaded
-        words = [program, str(rank), str(RANKS), str(folder / "id"), *(fault.words if disturbed else ())]
-        log = open(folder / f"{rank}.log", "wb")
-        if disturbed and fault.limit is not None:
-            log = open(os.devnull, "wb")  # the limit holds for the log's file too, and this is about statistics ...
-            reader, writer = os.pipe()  # ... whose line is read here
-            readers.append((rank, reader))
-            log = os.fdopen(writer, "wb")
-        elif disturbed and fault.stderr == "full":
-            log = open("/dev/full", "wb")
-        elif disturbed and fault.stderr == "closed":
-            reader, writer = os.pipe()
-            os.close(reader)
-            log = os.fdopen(writer, "wb")
-        with log:
-            ranks.append(
-                subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=log, preexec_fn=prepare(fault) if disturbed else None)
-            )
+def environment_of(fault: Fault, rank: int, library: str, folder: pathlib.Path) -> dict[str, str]:
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(("SDP4BIT_", "LD_PRELOAD"))}
+    environment.update(
+        RANK=str(rank),
+        NCCL_HOSTID=f"node{rank // LOCAL_RANKS}",
+        SDP4BIT_COMMS="all",
+        SDP4BIT_MIN_BYTES="0",
+        SDP4BIT_OWN_SHARD="replica",
+        SDP4BIT_WATCHDOG="2",
+        SDP4BIT_LOG="info",
+        SDP4BIT_STATS=str(folder / "%r.json"),
+        SANDBOX_NCCL_TIMEOUT="6",
+    )
+    preloaded = fault.library if rank == fault.who and fault.library is not None else library
+    if preloaded:
+        environment["LD_PRELOAD"] = preloaded
+    return environment
+
+
+def log_of(fault: Fault, rank: int, folder: pathlib.Path, copiers: list[threading.Thread]) -> BinaryIO:
+    """The stderr of a rank; what can be read of it is in RANK.log, written by the rank or by a copier that is yet to start."""
+    path = folder / f"{rank}.log"
+    if rank == fault.who and fault.stderr == "full":
+        return open("/dev/full", "wb")
+    if rank == fault.who and fault.stderr == "closed":
+        reader, writer = os.pipe()
+        os.close(reader)
+        return os.fdopen(writer, "wb")
+    if rank == fault.who and fault.limit is not None:
+        # The limit would hold for a file of the log too, and this is about statistics: this process writes it.
+        reader, writer = os.pipe()
+        copiers.append(threading.Thread(target=copy, args=(reader, path)))
+        return os.fdopen(writer, "wb")
+    return open(path, "wb")
+
+
+def copy(reader: int, path: pathlib.Path) -> None:
+    """All the time that the rank runs: behind a pipe that is full it would wait."""
+    with os.fdopen(reader, "rb") as source, open(path, "wb") as target:
+        shutil.copyfileobj(source, target)
+
+
+def wait_for(processes: list[subprocess.Popen[bytes]]) -> None:
+    """Until all have ended, or they had time enough."""
     end = time.monotonic() + LONGEST
-    waits = [rank for rank in range(RANKS) if not (rank == fault.who and fault.kind == "absent")]
-    for rank in waits:
+    for process in processes:
         try:
-            ranks[rank].wait(max(0.1, end - time.monotonic()))
+            process.wait(max(0.1, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             pass
-    hung = [rank for rank in waits if ranks[rank].poll() is None]
-    for process in ranks:
+
+
+def run_ranks(program: str, library: str, fault: Fault, folder: pathlib.Path) -> tuple[list[int], list[str], list[str]]:
+    """Codes, outputs and logs of all ranks. A rank that never calls is killed once the others have ended."""
+    processes: list[subprocess.Popen[bytes]] = []
+    copiers: list[threading.Thread] = []
+    for rank in range(RANKS):
+        disturbed = rank == fault.who
+        with log_of(fault, rank, folder, copiers) as log:
+            processes.append(
+                subprocess.Popen(
+                    [program, str(rank), str(RANKS), str(folder / "id"), *(fault.words if disturbed else ())],
+                    env=environment_of(fault, rank, library, folder),
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    preexec_fn=prepare(fault) if disturbed else None,
+                )
+            )
+    for copier in copiers:  # not before: a process that is forked beside a thread may run little of Python
+        copier.start()
+    waits = [rank for rank in range(RANKS) if not (rank == fault.who and fault.kind == "absent")]
+    wait_for([processes[rank] for rank in waits])
+    hung = [rank for rank in waits if processes[rank].poll() is None]
+    for process in processes:
         process.kill()
-    outputs = [process.communicate()[0].decode(errors="replace") for process in ranks]
+    outputs = [process.communicate()[0].decode(errors="replace") for process in processes]
+    for copier in copiers:
+        copier.join()
     logs = [path.read_text(errors="replace") if path.exists() else "" for path in (folder / f"{rank}.log" for rank in range(RANKS))]
-    for rank, reader in readers:
-        with os.fdopen(reader, "rb") as stream:
-            logs[rank] += stream.read().decode(errors="replace")
     if hung:
         raise SystemExit(f"{fault}: ranks {hung} hung\n" + "\n".join(logs))
-    return [process.returncode for process in ranks], outputs, logs
+    return [process.returncode for process in processes], outputs, logs
 
 
 def judge(fault: Fault, codes: list[int], outputs: list[str], logs: list[str]) -> bool:

@@ -50,7 +50,7 @@ TEST_CASE("Faults.SampledCallsOfTheLibrary") {
   }
   for (const std::uint32_t number : {5u, 60u, 200u}) fail_malloc(settings()[0], number, outcomes);
   CHECK(outcomes.injected() >= 9);
-  outcomes.print("sampled");
+  outcomes.print("sampled", settings().size());
 }
 
 TEST_CASE("Faults.EveryCallOfTheLibrary", "[.slow]") {
@@ -73,7 +73,7 @@ TEST_CASE("Faults.EveryCallOfTheLibrary", "[.slow]") {
       fail_malloc(settings()[s], number, outcomes);
   }
   CHECK(outcomes.injected() > 300);
-  outcomes.print("everywhere");
+  outcomes.print("everywhere", settings().size());
 }
 
 }  // namespace

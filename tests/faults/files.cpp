@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -64,8 +65,13 @@ std::string content_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The job with statistics in files and all lines of the log. It goes on until the first files are written, a
-/// second after its first call.
+/// They are written a second after the job's first call.
+void outlast_the_first_files() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+}
+
+/// The job with statistics in files and all lines of the log, which goes on until the first files are
+/// written.
 class JobWithFiles {
  public:
   JobWithFiles()
@@ -76,9 +82,10 @@ class JobWithFiles {
                    .steps = 12}} {}
 
   [[nodiscard]] std::vector<MetSite> sites() const {
-    return meet_sites(settings_, false, nullptr,
-                      [] { std::this_thread::sleep_for(std::chrono::milliseconds(1300)); });
+    return meet_sites(settings_, false, nullptr, outlast_the_first_files);
   }
+
+  [[nodiscard]] std::size_t settings() const { return settings_.size(); }
 
   void disturb(const MetSite& met, Action action, int error, Outcomes& outcomes) {
     const std::string_view function = injector().function_name(met.site.function);
@@ -86,7 +93,7 @@ class JobWithFiles {
     for (const auto& old : fs::directory_iterator(folder_.path())) fs::remove_all(old.path());
     const auto ends = run(
         *met.setting, met.rank, [&] { injector().arm(action, met.site.offset, 1, error); }, nullptr,
-        [] { std::this_thread::sleep_for(std::chrono::milliseconds(1300)); });
+        outlast_the_first_files);
     CHECK(outcomes.add("file", met.rank, ends) == "");
     for (const RankEnd& end : ends) CHECK(end.died + end.error == "");
 
@@ -128,7 +135,7 @@ void disturb_all(unsigned stride, const char* name, int least) {
   for (const char* const expected : {"open", "write", "close", "rename", "syscall"})
     CHECK(functions.count(expected) == 1);
   CHECK(outcomes.injected() >= least);
-  outcomes.print(name);
+  outcomes.print(name, job.settings());
 }
 
 TEST_CASE("Files.SampledCallsOfTheSystem") {

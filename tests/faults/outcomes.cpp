@@ -33,7 +33,7 @@ std::string Outcomes::add(const std::string& kind, std::size_t who, const std::v
   return wrong;
 }
 
-void Outcomes::print(const std::string& name) const {
+void Outcomes::print(const std::string& name, std::size_t settings) const {
   std::string kinds;
   for (const auto& [kind, count] : by_kind_) {
     char text[160];
@@ -42,8 +42,8 @@ void Outcomes::print(const std::string& name) const {
                   kinds.empty() ? "" : ", ", kind.c_str(), count.injected, count.right, count.errors);
     kinds += text;
   }
-  std::printf("{\"faults\": \"%s\", \"injected\": %d, \"by_kind\": {%s}}\n", name.c_str(), injected_,
-              kinds.c_str());
+  std::printf("{\"faults\": \"%s\", \"settings\": %zu, \"injected\": %d, \"by_kind\": {%s}}\n", name.c_str(),
+              settings, injected_, kinds.c_str());
   std::fflush(stdout);
 }
 

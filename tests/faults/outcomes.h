@@ -1,6 +1,7 @@
 // What became of disturbed jobs, counted; one JSON line for a page that reports them.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,8 +22,8 @@ class Outcomes {
   /// `who` is the disturbed rank. "" or what is wrong: a rank that hung, crashed, kept memory, or got a wrong
   /// result in silence.
   std::string add(const std::string& kind, std::size_t who, const std::vector<RankEnd>& ranks);
-  /// Prints {"faults": ..., ...} to stdout.
-  void print(const std::string& name) const;
+  /// Prints {"faults": ..., ...} to stdout; `settings` is how many the jobs ran under.
+  void print(const std::string& name, std::size_t settings) const;
   [[nodiscard]] int injected() const { return injected_; }
 
  private:
