@@ -1,4 +1,4 @@
-// Zero; weak, so that the library of a test can be linked with another.
+// The first number is zero; the definition is weak, so that the library of a test can be linked with another.
 #include "plugin/first_number.h"
 
 namespace sdp4bit {
