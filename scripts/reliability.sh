@@ -5,7 +5,7 @@
 #
 #   (nothing)       the long runs: about two and a half hours of 2 idle cores; each test has a limit of its own
 #   --only WHAT     of these, a kind (faults, integrity, fuzz, load, agreement) or the test of that name; the page keeps the
-#                   other rows, and says of each which commit it was made at
+#                   other rows (no sample beside its long test), and says of each which commit it was made at
 #   --quick         the samples that every run of the tests has, in a few minutes; the page is printed, not written
 #   --page          writes the page from docs/reliability/results.json, without running anything
 #   --preset NAME   which of CMakePresets.json to build (default: dev)

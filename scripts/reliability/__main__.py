@@ -42,6 +42,9 @@ def measure(build: str, quick: bool, only: list[str]) -> bool:
             print("\n".join(output.splitlines()[-200:]))
             continue
         results[test.name] = kept.entry(commit, seconds, ctest.figures_of(output))
+        results = kept.without_replaced_samples(results)
+        if test.name not in results:
+            print(f"{test.name} is a sample: the figures of its long test stay", flush=True)
         if not quick:
             kept.save(RESULTS, results)
             write_page(results)

@@ -1,15 +1,19 @@
 """The page of figures: one section for each kind of test, from the lines of JSON that the tests printed."""
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Callable
+
+import results as kept
 
 Figures = dict[str, Any]
 
 HEAD = """# Reliability
 
 What was done to the library on the emulated cluster, and what became of it. `scripts/reliability.sh` runs the long tests and
-writes this page from what they print; `--only` makes single tables or rows anew, so each says which commit it was made at. Every
-run of the tests has samples of them (labels `faults`, `fuzz`, `integrity`, `agreement`, `load`).
+writes this page from what they print; `--only` makes single tables or rows anew, so each says which commit it was made at. Where
+it says "sample", the figures are of the short test that every run of the tests has (labels `faults`, `fuzz`, `integrity`,
+`agreement`, `load`), and give way to the long one's once that has passed.
 """
 
 FAULTS = {
@@ -31,7 +35,18 @@ FAULTS = {
 }
 
 
-SETTINGS = "five"  # of tests/faults/job.cpp
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A line of JSON, and which run it is of."""
+
+    figures: Figures
+    run: str  # "long" or "sample"
+
+    def __getitem__(self, name: str) -> Any:
+        return self.figures[name]
+
+    def get(self, name: str, otherwise: Any) -> Any:
+        return self.figures.get(name, otherwise)
 
 
 def kind_of(figures: Figures) -> str:
@@ -54,41 +69,55 @@ def _table(head: list[str], rows: list[list[Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _faults(found: list[Figures]) -> str:
+def _faults(found: list[Found]) -> str:
     counts: dict[str, list[int]] = {}
-    for figures in found:
-        for kind, count in figures["by_kind"].items():
+    runs: dict[str, set[str]] = {}
+    for each in found:
+        for kind, count in each["by_kind"].items():
+            runs.setdefault(kind, set()).add(each.run)
             sums = counts.setdefault(kind, [0, 0, 0])
             for place, name in enumerate(("injected", "finished_right", "ended_with_errors")):
                 sums[place] += count[name]
-    rows = [[title, *counts[kind]] for kind, title in FAULTS.items() if kind in counts]
-    total = sum(figures["injected"] for figures in found)
-    names = {figures["faults"] for figures in found}
+    rows = [[title, *counts[kind], " and ".join(sorted(runs[kind]))] for kind, title in FAULTS.items() if kind in counts]
+    total = sum(each["injected"] for each in found)
     how = (
-        "each of the library's call sites of CUDA\nand NCCL fails at its first and its last call, and is once where a rank dies, stops or leaves"
-        if "everywhere" in names
-        else "a sample of the library's call\nsites of CUDA and NCCL, which fail or are where a rank dies, stops or leaves (all: `--only faults`)"
+        "each of the library's call sites of CUDA and NCCL fails at its first and its last call, and is once where a rank dies,\n"
+        "stops or leaves"
+        if runs.get("fail") == {"long"}
+        else "a sample of the library's call sites of CUDA and NCCL, which fail or are where a rank dies, stops or leaves\n"
+        "(all: `--only faults`)"
     )
+    settings = max(each.get("settings", 0) for each in found) or "several"
     return (
-        f"A job of 2 nodes with 2 ranks runs gradients and weights under {SETTINGS} settings. {_number(total)} faults, one a run: {how};\n"
-        "calls of the system; and whole ranks. In no run did a rank hang, crash, or get a wrong result without an error.\n\n"
-        + _table(["fault", "injected", "all ranks finished right", "ended with errors"], rows)
+        f"A job of 2 nodes with 2 ranks runs gradients and weights under {settings} settings. "
+        f"{_number(total)} faults, one a run:\n{how}; calls of the system; "
+        "and whole ranks.\nIn no run did a rank hang, crash, or get a wrong result without an error.\n\n"
+        + _table(["fault", "injected", "all ranks finished right", "ended with errors", "run"], rows)
     )
 
 
-def _fuzz(found: list[Figures]) -> str:
+OTHER_FINDINGS = {  # of readers whose names begin so
+    "statistics": "of statistics, exceptions other than the tool's own",
+    "kernels": "of kernels, accesses that the emulated device refuses",
+    "headers": "of headers in flight, accesses that the emulated device refuses, crashes, and hangs",
+}
+
+
+def _fuzz(found: list[Found]) -> str:
     rows = [
-        [figures["fuzz"], figures["seconds"], figures["inputs"], figures.get("edges", "-"), figures["findings"]]
-        for figures in sorted(found, key=lambda each: str(each["fuzz"]))
+        [each["fuzz"], each["seconds"], each["inputs"], each.get("edges", "-"), each["findings"], each.run]
+        for each in sorted(found, key=lambda each: str(each["fuzz"]))
     ]
+    others = [what for reader, what in OTHER_FINDINGS.items() if any(str(each["fuzz"]).startswith(reader) for each in found)]
+    lines = ["Findings are what the address and undefined-behaviour sanitizers report", *others]
     return (
-        "Under the address and undefined-behaviour sanitizers (the tool's JSON: any exception but the tool's own; the kernels: the\n"
-        "emulated device's own check of each access). Seconds are the processor's.\n\n"
-        + _table(["reader", "seconds", "inputs", "edges of the code reached", "findings"], rows)
+        ";\n".join(lines)
+        + ".\nSeconds are the processor's.\n\n"
+        + _table(["reader", "seconds", "inputs", "edges of the code reached", "findings", "run"], rows)
     )
 
 
-def _integrity(found: list[Figures]) -> str:
+def _integrity(found: list[Found]) -> str:
     columns = {
         "shape": "shape",
         "flips": "bits flipped",
@@ -97,11 +126,12 @@ def _integrity(found: list[Figures]) -> str:
         "silent_nan": "NaN in silence",
         "other_numbers": "other numbers in silence",
     }
-    rows = [[figures.get(name, "-") for name in columns] for figures in found]
-    return "`SDP4BIT_CHECKSUM=1`: one bit of one transfer is flipped in a run.\n\n" + _table(list(columns.values()), rows)
+    rows = [[*(each.get(name, "-") for name in columns), each.run] for each in found]
+    head = [*columns.values(), "run"]
+    return "`SDP4BIT_CHECKSUM=1`: one bit of one transfer is flipped in a run.\n\n" + _table(head, rows)
 
 
-def _agreement(found: list[Figures]) -> str:
+def _agreement(found: list[Found]) -> str:
     last = found[-1]
     rows = [
         [each["name"], each["ranks"], each["states"], each["transitions"], each["depth"], "yes" if each["complete"] else "no"]
@@ -109,17 +139,28 @@ def _agreement(found: list[Figures]) -> str:
     ]
     return (
         f"The decisions of the library, explored exhaustively ([how](agreement.md)): {_number(last['violations'])} violations;\n"
-        f"{last['mistakes_found']} of {last['mistakes']} planted mistakes of the model found.\n\n"
+        f"{last['mistakes_found']} of {last['mistakes']} planted mistakes of the model found."
+        + (" These figures are of the sample, whose\nscenarios are smaller.\n\n" if last.run == "sample" else "\n\n")
         + _table(["scenario", "ranks", "states", "transitions", "depth", "complete"], rows)
     )
 
 
-def _load(found: list[Figures]) -> str:
-    columns = ("load", "calls_of_a_rank", "communicators", "threads", "slots", "gradients_compressed", "weights_compressed", "seconds")
-    rows = [[figures.get(name, "-") for name in columns] for figures in found]
+def _load(found: list[Found]) -> str:
+    columns = (
+        "load",
+        "calls_of_a_rank",
+        "communicators",
+        "threads",
+        "slots",
+        "gradients_compressed",
+        "weights_compressed",
+        "seconds",
+    )
+    rows = [[*(each.get(name, "-") for name in columns), each.run] for each in found]
+    head = [*(name.replace("_", " ") for name in columns), "run"]
     return (
         "Gathered weights are compared bit for bit; device memory is the same after the last call as once all was agreed, host\n"
-        "memory within 512 KiB.\n\n" + _table([name.replace("_", " ") for name in columns], rows)
+        "memory within 512 KiB.\n\n" + _table(head, rows)
     )
 
 
@@ -133,22 +174,25 @@ SECTIONS: dict[str, dict[str, Any]] = {
 SOURCE_BUGS = "agreement_finds_"  # tests that explore a source with a planted bug: they print nothing, and pass
 
 
-def _made(entries: dict[str, Figures]) -> str:
-    """Which commit a table tells of, and when it was measured."""
-    tests_of: dict[tuple[str, str], list[str]] = {}
+def _made(entries: kept.Results) -> str:
+    """Which commit a table tells of, and when it was measured; nothing of figures that are not kept."""
+    names_of: dict[tuple[str, str], list[str]] = {}
     for name, entry in sorted(entries.items()):
-        tests_of.setdefault((entry["date"], entry["commit"]), []).append(name)
-    if len(tests_of) == 1:
-        ((date, commit),) = tests_of
+        if entry["commit"]:
+            names_of.setdefault((entry["date"], entry["commit"]), []).append(name)
+    if not names_of:
+        return ""
+    if len(names_of) == 1:
+        ((date, commit),) = names_of
         return f"\nMade on {date} at commit `{commit}`.\n"
     lines = [
         f"- {date} at commit `{commit}`: {', '.join(f'`{name}`' for name in names)}"
-        for (date, commit), names in sorted(tests_of.items())
+        for (date, commit), names in sorted(names_of.items())
     ]
     return "\nMade on\n\n" + "\n".join(lines) + "\n"
 
 
-def _source_bugs(results: dict[str, Figures]) -> str:
+def _source_bugs(results: kept.Results) -> str:
     found = {name: entry for name, entry in results.items() if name.startswith(SOURCE_BUGS)}
     if not found:
         return ""
@@ -167,16 +211,26 @@ def _findings(findings: list[Figures]) -> str:
     )
 
 
-def markdown(results: dict[str, Figures], findings: list[Figures]) -> str:
+def _run_of(name: str) -> str:
+    return "long" if kept.samples_of(name) else "sample"
+
+
+def markdown(results: kept.Results, findings: list[Figures]) -> str:
     text = HEAD
+    results = kept.without_replaced_samples(results)
     for kind, section in SECTIONS.items():
         entries = {
             name: entry for name, entry in sorted(results.items()) if any(kind_of(each) == kind for each in entry["figures"])
         }
-        figures = [each for entry in entries.values() for each in entry["figures"] if kind_of(each) == kind]
-        describe: Callable[[list[Figures]], str] = section["text"]
-        if figures:
-            text += f"\n## {section['title']}\n\n{describe(figures)}{_made(entries)}"
+        found = [
+            Found(figures, _run_of(name))
+            for name, entry in entries.items()
+            for figures in entry["figures"]
+            if kind_of(figures) == kind
+        ]
+        describe: Callable[[list[Found]], str] = section["text"]
+        if found:
+            text += f"\n## {section['title']}\n\n{describe(found)}{_made(entries)}"
             if kind == "agreement":
                 text += _source_bugs(results)
     return text + (_findings(findings) if findings else "")

@@ -9,6 +9,7 @@ from typing import Any
 
 Entry = dict[str, Any]  # commit, date, seconds, figures
 Results = dict[str, Entry]  # by the name of the test
+LONG_ENDINGS = ("_long", "_whole", "_everywhere")
 
 
 class Refusal(Exception):
@@ -45,6 +46,21 @@ def commit_of(root: pathlib.Path) -> str:
     if changed:
         raise Refusal(f"{changed[0]} differs from the last commit ({len(changed)} files do); commit first, or take --quick")
     return _git(root, "rev-parse", "--short=10", "HEAD").strip()
+
+
+def samples_of(name: str) -> set[str]:
+    """The names that the sample of a long test may have; none if the test is a sample itself."""
+    for ending in LONG_ENDINGS:
+        if name.endswith(ending):
+            stem = name[: -len(ending)]
+            return {stem, f"{stem}_sampled"}
+    return set()
+
+
+def without_replaced_samples(results: Results) -> Results:
+    """A long test does what its sample does, and more: figures of both would count the same twice."""
+    replaced = {sample for name in results for sample in samples_of(name)}
+    return {name: each for name, each in results.items() if name not in replaced}
 
 
 def entry(commit: str, seconds: float, figures: list[dict[str, Any]]) -> Entry:
