@@ -41,35 +41,47 @@ EOF
 }
 
 # bring_cuda12 FOLDER: an absolute path; FOLDER/bin/nvcc is there afterwards, and FOLDER/nccl/nccl.h. Returns 1 if they
-# cannot be had; build/log/cuda12-*.log say why.
+# cannot be had; build/log/cuda12-*.log say why. FOLDER/complete names what it is made of: another list is brought anew.
 bring_cuda12() {
-  local folder=$1 downloads=$1.downloads
-  [[ ! -f $folder/complete ]] || return 0
+  local folder=$1 downloads=$1.downloads nccl
+  local pins="Debian $cuda12_suite $cuda12_package ${cuda12_headers[*]} $cuda12_runtime $cuda12_nccl"
+  if [[ -f $folder/complete && $(cat "$folder/complete") == "$pins" ]]; then
+    return 0
+  fi
   say "bringing CUDA 12 into $folder: $cuda12_package (Debian $cuda12_suite), ${cuda12_headers[*]}"
   rm -rf "$folder" "$downloads"
-  mkdir -p "$downloads" "$folder"/{bin,nvvm/bin,include,lib64,nccl}
+  mkdir -p "$downloads" || return 1
   quietly cuda12-debian download_from_debian "$downloads" || return 1
-  dpkg-deb -x "$downloads"/"$cuda12_package"_*.deb "$downloads/debian" || return 1
+  quietly cuda12-unpack dpkg-deb -x "$downloads"/"$cuda12_package"_*.deb "$downloads/debian" || return 1
   local pip=(python3 -m pip install --disable-pip-version-check --no-deps --target)
   quietly cuda12-headers "${pip[@]}" "$downloads/headers" "${cuda12_headers[@]}" || return 1
   quietly cuda12-runtime "${pip[@]}" "$downloads/runtime" "$cuda12_runtime" || return 1
-  local nccl
   nccl=$(find_nccl "$folder/nccl") || {
     quietly cuda12-nccl "${pip[@]}" "$downloads/nccl" "$cuda12_nccl" || return 1
     nccl=$downloads/nccl/nvidia/nccl/include
   }
+  quietly cuda12-shape shape_cuda12 "$folder" "$downloads" "$nccl" || return 1
+  rm -rf "$downloads"
+  echo "$pins" >"$folder/complete"
+}
+
+# shape_cuda12 FOLDER DOWNLOADS NCCL: gives what was unpacked the shape of an installed toolkit. Returns 1 where anything
+# fails or is missing; each command says so itself, for callers ask "||", which turns "set -e" off in here.
+shape_cuda12() {
+  local folder=$1 downloads=$2 nccl=$3 part
   local usr=$downloads/debian/usr
-  cp -a "$usr"/bin/{cudafe++,ptxas,fatbinary,bin2c,nvlink,cuobjdump} "$usr"/lib/$cuda12_package/bin/{nvcc,crt} "$folder/bin/"
-  cp -a "$usr/lib/$cuda12_package/bin/cicc" "$folder/nvvm/bin/"
-  cp -a "$usr/lib/$cuda12_package/libdevice" "$folder/nvvm/"
-  local headers
-  for headers in "$downloads"/headers/nvidia/*/include; do cp -a "$headers/." "$folder/include/"; done
+  mkdir -p "$folder"/{bin,nvvm/bin,include,lib64,nccl} || return 1
+  cp -a "$usr"/bin/{cudafe++,ptxas,fatbinary,bin2c,nvlink,cuobjdump} "$usr/lib/$cuda12_package"/bin/{nvcc,crt} \
+    "$folder/bin/" || return 1
+  cp -a "$usr/lib/$cuda12_package/bin/cicc" "$folder/nvvm/bin/" || return 1
+  cp -a "$usr/lib/$cuda12_package/libdevice" "$folder/nvvm/" || return 1
+  for part in "$downloads"/headers/nvidia/*/include; do cp -a "$part/." "$folder/include/" || return 1; done
   # CMake takes a folder for the toolkit's only if the shared runtime is in it.
-  cp -a "$downloads"/runtime/nvidia/cuda_runtime/lib/libcudart{_static.a,.so.12} "$folder/lib64/"
-  ln -s libcudart.so.12 "$folder/lib64/libcudart.so"
-  cp -a "$nccl/nccl.h" "$folder/nccl/"
+  cp -a "$downloads"/runtime/nvidia/cuda_runtime/lib/libcudart{_static.a,.so.12} "$folder/lib64/" || return 1
+  ln -s libcudart.so.12 "$folder/lib64/libcudart.so" || return 1
+  cp -a "$nccl/nccl.h" "$folder/nccl/" || return 1
   # Debian's profile names Debian's folders; this one has the shape of NVIDIA's own.
-  cat >"$folder/bin/nvcc.profile" <<'EOF'
+  cat >"$folder/bin/nvcc.profile" <<'EOF' || return 1
 TOP                = $(_HERE_)/..
 CICC_PATH          = $(TOP)/nvvm/bin
 NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
@@ -77,6 +89,9 @@ PATH              += $(CICC_PATH):$(_HERE_):
 INCLUDES          +=  "-I$(TOP)/include" $(_SPACE_)
 LIBRARIES         =+ $(_SPACE_) "-L$(TOP)/lib64"
 EOF
-  rm -rf "$downloads"
-  "$folder/bin/nvcc" --version >"$folder/complete" || { rm -f "$folder/complete"; return 1; }
+  # A package of the same name may hold other files one day.
+  for part in include/{cuda_runtime.h,nvtx3/nvToolsExt.h} lib64/libcudart{_static.a,.so} nccl/nccl.h nvvm/bin/cicc; do
+    [[ -f $folder/$part ]] || { echo "what was brought has no $part"; return 1; }
+  done
+  "$folder/bin/nvcc" --version
 }

@@ -74,11 +74,12 @@ find_nvcc() {
 
 nvcc_version() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p'; }
 
-# find_nccl FOLDER: prints the folder of nccl.h, if there is one of NCCL 2.28 or later (the first with nccl_device/).
+# find_nccl FOLDER [FILE]: prints the folder of nccl.h, if there is one with FILE beside it: of NCCL 2.28 or later, the first
+# with nccl_device/, unless FILE asks for less.
 find_nccl() {
-  local folder
+  local folder needed=${2:-nccl_device/core.h}
   for folder in "$1" "$toolkit_dir/nvidia/nccl/include" /usr/local/cuda/include /usr/local/include /usr/include; do
-    if [[ -f $folder/nccl.h && -f $folder/nccl_device/core.h ]]; then
+    if [[ -f $folder/nccl.h && -f $folder/$needed ]]; then
       echo "$folder"
       return 0
     fi
