@@ -21,7 +21,9 @@ find_package(Threads REQUIRED)
 
 # CMake looks for the runtime in the system's folders too, where that of another CUDA may lie: what was compiled for one
 # would call the other's functions of the same name.
-if(NOT CMAKE_CROSSCOMPILING AND NOT DEFINED SDP4BIT_RUNTIME_OF_CUDA)
+get_target_property(runtime_library CUDA::cudart_static IMPORTED_LOCATION)
+set(runtime_asked "${runtime_library} ${CUDAToolkit_VERSION}")
+if(NOT CMAKE_CROSSCOMPILING AND NOT "${SDP4BIT_RUNTIME_OF_CUDA}" STREQUAL "${runtime_asked}")
   set(runtime_version_source ${CMAKE_BINARY_DIR}/runtime_version.cpp)
   file(WRITE ${runtime_version_source} [=[
 #include <cuda_runtime_api.h>
@@ -39,12 +41,11 @@ int main() {
     message(FATAL_ERROR "nothing can be linked to the CUDA runtime that was found: ${runtime_log}")
   endif()
   if(NOT runtime_version MATCHES "^${CUDAToolkit_VERSION_MAJOR}\\.")
-    get_target_property(runtime_library CUDA::cudart_static IMPORTED_LOCATION)
     message(FATAL_ERROR "${runtime_library} is of CUDA ${runtime_version}, and nvcc of ${CUDAToolkit_VERSION}: set "
       "-DCUDAToolkit_ROOT=/folder/of/the/toolkit (which needs lib64/libcudart.so beside libcudart_static.a), or "
       "-DCUDA_cudart_static_LIBRARY=/path/of/libcudart_static.a")
   endif()
-  set(SDP4BIT_RUNTIME_OF_CUDA ${runtime_version} CACHE INTERNAL "Version of the CUDA runtime that is linked to")
+  set(SDP4BIT_RUNTIME_OF_CUDA "${runtime_asked}" CACHE INTERNAL "The CUDA runtime that was found good, and for which nvcc")
 endif()
 
 # Headers only; they come with the toolkit, with NVIDIA's wheels as nvidia-nvtx.
