@@ -2,8 +2,8 @@
 
   check_nccl_headers.py SOURCE_DIR CACHE_DIR COMPILER CUDA_INCLUDE_DIR sample|minors|all|FOLDER
 
-sample: the oldest, one in the middle, the newest; minors: the last of each minor version; all: all, for CUDA 12 and 13;
-a folder with an nccl.h, which is absolute: only that one, without PyPI.
+sample: the oldest, which lacks most (the build itself reads a recent one); minors: that and the last of each minor version;
+all: all, for CUDA 12 and 13; a folder with an nccl.h, which is absolute: only that one, without PyPI.
 Without PyPI skipped (77), or with NETWORK_TESTS_REQUIRED=1 failed (1).
 """
 
@@ -22,6 +22,7 @@ import nccl_headers
 from nccl_headers import number
 
 OLDEST = (2, 18)
+SAMPLE = [(nccl_headers.PACKAGES[0], "2.18.1")]
 TOO_OLD = "2.17.1"
 # In one translation unit their names would meet others': each is one of its own.
 ALONE = ("late_binding.cpp", "profiler.cpp")
@@ -34,14 +35,13 @@ def choose(which: str) -> List[Release]:
     def known(package: str) -> List[str]:
         return [version for version in nccl_headers.releases(package) if number(version)[:2] >= OLDEST]
 
+    if which == "sample":
+        return SAMPLE
     if which == "all":
         return [(package, version) for package in nccl_headers.PACKAGES for version in known(package)]
     package = nccl_headers.PACKAGES[0]
-    versions = known(package)
-    last = list({number(version)[:2]: version for version in versions}.values())
-    if which == "minors":
-        return [(package, version) for version in last]
-    return [(package, versions[0]), (package, last[len(last) // 2]), (package, last[-1])]
+    last = {number(version)[:2]: version for version in known(package)}
+    return [(package, version) for version in [SAMPLE[0][1], *last.values()]]
 
 
 def units(source: pathlib.Path) -> Dict[str, str]:
@@ -93,7 +93,8 @@ def main() -> int:
             headers = nccl_headers.fetch(cache, package, version)
             start = time.monotonic()
             errors = compiler.errors(headers)
-            print(f"{'FAILED  ' if errors else 'ok      '}{package} {version} ({time.monotonic() - start:.1f} s) {errors[:3000]}", flush=True)
+            verdict = "FAILED  " if errors else "ok      "
+            print(f"{verdict}{package} {version} ({time.monotonic() - start:.1f} s) {errors[:3000]}", flush=True)
             if "redefinition of" in errors:
                 print("        (files of plugin/ that use NCCL are compiled as one here: give the names in their anonymous "
                       "namespaces other names, or put the file into ALONE)")

@@ -15,10 +15,13 @@ import sys
 from typing import Dict, Iterator, Tuple
 
 KIB = 1024
-# About a quarter above what was measured (docs/install.md); a kernel in all types and codecs adds some 100 KiB.
-PTX_BUDGET = {"zstd": 1950 * KIB, "LZ4": 4000 * KIB, "plain": 24000 * KIB}
-SASS_BUDGET = {"zstd": 860 * KIB, "LZ4": 2150 * KIB, "plain": 9000 * KIB}
-HOST_BUDGET = 2300 * KIB
+# About a quarter above the largest that was measured, so that a kernel in all types and codecs, some 100 KiB, fits in:
+#   zstd   PTX 1550 (preset dev, nvcc 13.0 as it is), machine code 690 (preset release, which asks nvcc for size)
+#   LZ4    PTX 3355, machine code 1721 (nvcc 12.4, compute capability 7.0)
+#   plain  PTX 11321, machine code 5911 (the same build before it was compressed)
+PTX_BUDGET = {"zstd": 1950 * KIB, "LZ4": 4200 * KIB, "plain": 14150 * KIB}
+SASS_BUDGET = {"zstd": 860 * KIB, "LZ4": 2150 * KIB, "plain": 7400 * KIB}
+HOST_BUDGET = 2050 * KIB  # 1626 with CUDA 12
 _PTX = 1
 _LZ4, _ZSTD = 0x2000, 0x8000
 _CONTAINER = 0xBA55ED50
@@ -83,7 +86,8 @@ def main() -> int:
     if abs(total - size) > size // 10:
         wrong.append(f"entries add up to {total} of the section's {size} bytes: the reader is wrong")
     if wrong:
-        print(f"beyond the budget: {', '.join(wrong)}; find what grew, or raise the budget and write the new sizes down in docs/install.md")
+        print(f"beyond the budget: {', '.join(wrong)}; find what grew, or raise the budget and write the new sizes down in "
+              "docs/install.md")
     return 1 if wrong else 0
 
 

@@ -13,7 +13,8 @@ source=$1 build=$2 folder=$3 compiler=$4 cuda13=$5
 fail() { echo "$*"; exit 1; }
 
 if [[ -n ${CUDA12_HOME:-} ]]; then
-  home=$CUDA12_HOME nccl=$(find_nccl "$CUDA12_HOME/include") || fail "no nccl.h in $CUDA12_HOME/include or another usual place"
+  home=$CUDA12_HOME
+  nccl=$(find_nccl "$CUDA12_HOME/include" nccl.h) || fail "no nccl.h in $CUDA12_HOME/include or another usual place"
 else
   home=$source_dir/build/cuda12-toolkit
   bring_cuda12 "$home" || {
@@ -30,11 +31,13 @@ logged() { "$@" >"$folder/log" 2>&1 || { tail -n 60 "$folder/log"; fail "failed:
 configure=(cmake --preset cuda12 -S "$source" -B "$folder/build" -DCMAKE_CUDA_COMPILER="$home/bin/nvcc"
   -DCMAKE_CXX_COMPILER="$compiler" -DNCCL_INCLUDE_DIR="$nccl" -DCMAKE_CUDA_ARCHITECTURES=70-virtual)
 if "${configure[@]}" -DSDP4BIT_BUILD_SANDBOX=ON >"$folder/log" 2>&1; then fail "the emulated cluster is built with CUDA 12"; fi
-tr -s ' \n' ' ' <"$folder/log" | grep -q 'the emulated cluster stands in for CUDA 13' || { cat "$folder/log"; fail "it does not say why not"; }
+tr -s ' \n' ' ' <"$folder/log" | grep -q 'the emulated cluster stands in for CUDA 13' ||
+  { cat "$folder/log"; fail "it does not say why not"; }
 logged "${configure[@]}" -DSDP4BIT_BUILD_SANDBOX=OFF -DSDP4BIT_WARNINGS_AS_ERRORS=ON
 logged cmake --build "$folder/build" -j "$(nproc)"
 library=$folder/build/lib/libsdp4bit.so
 [[ -z $(LD_PRELOAD=$library /bin/true 2>&1) ]] || fail "preloaded into /bin/true it says something"
+python3 -B "$source/tests/portability/check_size.py" "$library" || fail "beyond the budget of a build with CUDA 12"
 facts=$(python3 -B - "$library" <<'EOF'
 import ctypes, sys
 library = ctypes.CDLL(sys.argv[1])
