@@ -31,7 +31,8 @@ while (($#)); do
       shift
       ;;
     --only)
-      (($# > 1)) || give_up "--only" "it needs a kind or a test" "give one of faults, integrity, fuzz, load, agreement, or a test's name"
+      (($# > 1)) || give_up "--only" "it needs a kind or a test" \
+        "give one of faults, integrity, fuzz, load, agreement, or a test's name"
       only+=(--only "$2")
       shift
       ;;
