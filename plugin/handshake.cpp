@@ -43,7 +43,7 @@ std::string shown(const HandshakeRecord::Variable& variable) {
   for (char& each : text) {
     if (each < ' ' || each > '~') each = '?';
   }
-  return text;
+  return text.size() < kValueText ? text : text + "...";
 }
 
 /// Names the first variable in which a rank differs from rank 0, or nothing.
@@ -60,6 +60,7 @@ std::string find_difference(std::span<const HandshakeRecord> records) {
       if (other.variables[v].digest == first.variables[v].digest) continue;
       return std::string(wire_variable_name(v)) + " is \"" + shown(first.variables[v]) +
              "\" on rank 0 and \"" + shown(other.variables[v]) + "\" on rank " + std::to_string(rank) +
+             (shown(first.variables[v]) == shown(other.variables[v]) ? ", which differ further on" : "") +
              "; set it alike on all ranks";
     }
   }

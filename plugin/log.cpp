@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdarg>
@@ -69,6 +70,9 @@ void say(const Kind& kind, const char* format, std::va_list arguments) noexcept 
   length += std::vsnprintf(tail(), room(), format, arguments);
   constexpr int kLongest = static_cast<int>(sizeof line) - 1;
   if (length > kLongest) length = kLongest;
+  // Values of variables and names of files may hold anything, and must not look like lines of their own.
+  std::replace_if(
+      line, line + length, [](unsigned char each) { return each < ' ' || each == 0x7f; }, '?');
   line[length++] = '\n';
   const QuietWrite quiet;
   // A line that cannot be written is lost: there is nowhere to say so.

@@ -240,7 +240,9 @@ void take_variable(std::string_view name, std::string_view text, ParsedConfig& p
   const bool accepted = option->parse(text, parsed.config);
   parsed.given[static_cast<std::size_t>(option - kTable.begin())] = {true, !accepted, std::string(text)};
   if (accepted) return;
-  parsed.complaints.push_back(std::string(name) + "=\"" + std::string(text) + "\" is refused: accepted are " +
+  constexpr std::size_t kShown = 200;  // of a value: what is accepted must have room in the line
+  const std::string value = std::string(text.substr(0, kShown)) + (text.size() > kShown ? "..." : "");
+  parsed.complaints.push_back(std::string(name) + "=\"" + value + "\" is refused: accepted are " +
                               option->accepts + "; in force is \"" + option->print(parsed.config) + "\"");
 }
 

@@ -37,6 +37,14 @@ TEST_CASE("Handshake.EqualRanksAgree") {
   CHECK(verdict.job_ranks_differ);
 }
 
+TEST_CASE("Handshake.ValuesWhoseBeginningsAreEqualAreSaidToDiffer") {
+  auto all = records(2);
+  for (HandshakeRecord& record : all) std::memset(record.variables[3].text, 'x', kValueText);
+  all[1].variables[3].digest ^= 1;
+  CHECK(says(verdict_of(all), "xx...\" on rank 0 and \"xx"));
+  CHECK(says(verdict_of(all), "xx...\" on rank 1, which differ further on; set it alike"));
+}
+
 TEST_CASE("Handshake.AFrameworkThatPadsOnOneRankKeepsGradientsNativeOnAll") {
   auto all = records(4);
   CHECK_FALSE(verdict_of(all).gradients_native);

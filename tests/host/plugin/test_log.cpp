@@ -1,4 +1,4 @@
-// Lines that cannot be written end no program: signals of such writes reach nobody.
+// Lines that cannot be written end no program, and what they quote makes no lines of its own.
 #include "plugin/log.h"
 
 #include <sys/resource.h>
@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "catch.h"
 
@@ -72,4 +73,20 @@ TEST_CASE("Log.ASignalThatTheProgramHoldsBackStaysPending") {
           sdp4bit::log_warn("a line that nobody reads");
           return is_pending(SIGPIPE) ? 0 : 2;
         }) == 0);
+}
+
+TEST_CASE("Log.NothingThatALineQuotesBeginsALine") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  CHECK(status_of([&] {
+          if (::dup2(ends[1], STDERR_FILENO) != STDERR_FILENO) return 1;
+          sdp4bit::log_warn("cannot write %s", "/no/such\nsdp4bit error \x1b[31mforged\r\x7f");
+          return 0;
+        }) == 0);
+  char text[256] = {};
+  REQUIRE(::read(ends[0], text, sizeof text - 1) > 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  const std::string line = text;
+  CHECK(line.substr(line.find(": ")) == ": cannot write /no/such?sdp4bit error ?[31mforged??\n");
 }

@@ -51,6 +51,13 @@ TEST_CASE("Options.ANumberIsTakenWholeOrNotAtAll") {
   CHECK(parse("SDP4BIT_SEED=04").config.seed == 4);
 }
 
+TEST_CASE("Options.ALongValueLeavesRoomForWhatIsAccepted") {
+  const ParsedConfig parsed = parse("SDP4BIT_SEED=" + std::string(3000, 'x'));
+  REQUIRE(parsed.complaints.size() == 1);
+  CHECK(parsed.complaints[0].size() < 500);
+  CHECK(parsed.complaints[0].find("x...\" is refused: accepted are a number") != std::string::npos);
+}
+
 TEST_CASE("Options.BytesTakeSuffixesAndRefuseOverflow") {
   const auto least = [](std::uint64_t bytes) { return MinBytes{.automatic = false, .bytes = bytes}; };
   CHECK(parse("SDP4BIT_MIN_BYTES=0").config.min_bytes == least(0));
