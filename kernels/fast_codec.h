@@ -309,6 +309,7 @@ template <typename Policy, unsigned Bits, typename T = float, bool ExactProducts
 SDP4BIT_HOST_DEVICE void add_decoded_block(float (&sum)[kBlock],
                                            const std::uint32_t (&words)[kCodeWords<Bits>], float scale,
                                            Noise&& noise) {
+  static_assert(!First || Policy::kCoding != Coding::companded, "companded codes are added to an entry");
   constexpr unsigned per_word = 32 / Bits;
   Philox4 random{};
   if constexpr (Policy::kReceiverDraws) random = noise_below<Bits>(noise(), 0);

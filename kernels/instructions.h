@@ -13,9 +13,9 @@
 #error "sdp4bit needs compute capability 7.0 or later: set CMAKE_CUDA_ARCHITECTURES to 70 or more"
 #endif
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800  // undefined: nvcc reads this for the host
-#define SDP4BIT_HAS_BFLOAT16 1
+#define SDP4BIT_HAS_SM80 1
 #else
-#define SDP4BIT_HAS_BFLOAT16 0
+#define SDP4BIT_HAS_SM80 0
 #endif
 
 namespace sdp4bit::instructions {
@@ -40,7 +40,7 @@ __device__ __forceinline__ float high_half(std::uint32_t pair) {
 
 /// The nearest bfloat16, ties to even.
 __device__ __forceinline__ std::uint16_t to_bfloat16(float value) {
-#if SDP4BIT_HAS_BFLOAT16
+#if SDP4BIT_HAS_SM80
   std::uint16_t result;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result) : "f"(value));
   return result;
@@ -50,7 +50,7 @@ __device__ __forceinline__ std::uint16_t to_bfloat16(float value) {
 #endif
 }
 __device__ __forceinline__ std::uint32_t to_bfloat16_pair(float low, float high) {
-#if SDP4BIT_HAS_BFLOAT16
+#if SDP4BIT_HAS_SM80
   std::uint32_t result;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
   return result;
@@ -61,7 +61,7 @@ __device__ __forceinline__ std::uint32_t to_bfloat16_pair(float low, float high)
 
 /// Two floats as two of 16 bits, to the nearest or towards zero.
 __device__ __forceinline__ std::uint32_t to_float16_pair(float low, float high) {
-#if SDP4BIT_HAS_BFLOAT16
+#if SDP4BIT_HAS_SM80
   std::uint32_t result;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
   return result;
@@ -73,7 +73,7 @@ __device__ __forceinline__ std::uint32_t to_float16_pair(float low, float high) 
 #endif
 }
 __device__ __forceinline__ std::uint32_t to_float16_pair_towards_zero(float low, float high) {
-#if SDP4BIT_HAS_BFLOAT16
+#if SDP4BIT_HAS_SM80
   std::uint32_t result;
   asm("cvt.rz.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
   return result;
@@ -85,7 +85,7 @@ __device__ __forceinline__ std::uint32_t to_float16_pair_towards_zero(float low,
 #endif
 }
 
-#if !SDP4BIT_HAS_BFLOAT16
+#if !SDP4BIT_HAS_SM80
 /// a * b + c of numbers that are bfloat16, rounded to an odd float where it is none: who rounds that to fewer
 /// bits has rounded once (see add_to_odd in bfloat16.h).
 __device__ __forceinline__ float multiply_add_to_odd(float a, float b, float c) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ float multiply_add_to_odd(float a, float b, float c) 
 /// a * b + c of bfloat16, rounded once.
 __device__ __forceinline__ std::uint16_t multiply_add_bfloat16(std::uint16_t a, std::uint16_t b,
                                                                std::uint16_t c) {
-#if SDP4BIT_HAS_BFLOAT16
+#if SDP4BIT_HAS_SM80
   std::uint16_t result;
   asm("fma.rn.bf16 %0, %1, %2, %3;" : "=h"(result) : "h"(a), "h"(b), "h"(c));
   return result;
@@ -107,7 +107,7 @@ __device__ __forceinline__ std::uint16_t multiply_add_bfloat16(std::uint16_t a, 
 }
 __device__ __forceinline__ std::uint32_t multiply_add_bfloat16_pair(std::uint32_t a, std::uint32_t b,
                                                                     std::uint32_t c) {
-#if SDP4BIT_HAS_BFLOAT16
+#if SDP4BIT_HAS_SM80
   std::uint32_t result;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
   return result;
@@ -119,7 +119,7 @@ __device__ __forceinline__ std::uint32_t multiply_add_bfloat16_pair(std::uint32_
 
 /// The larger and the smaller; a NaN wins.
 __device__ __forceinline__ float max_or_nan(float a, float b) {
-#if SDP4BIT_HAS_BFLOAT16
+#if SDP4BIT_HAS_SM80
   float result;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
@@ -128,7 +128,7 @@ __device__ __forceinline__ float max_or_nan(float a, float b) {
 #endif
 }
 __device__ __forceinline__ float min_or_nan(float a, float b) {
-#if SDP4BIT_HAS_BFLOAT16
+#if SDP4BIT_HAS_SM80
   float result;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
@@ -137,7 +137,7 @@ __device__ __forceinline__ float min_or_nan(float a, float b) {
 #endif
 }
 __device__ __forceinline__ std::uint32_t max_or_nan_bfloat16_pair(std::uint32_t a, std::uint32_t b) {
-#if SDP4BIT_HAS_BFLOAT16
+#if SDP4BIT_HAS_SM80
   std::uint32_t result;
   asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
   return result;
@@ -146,7 +146,7 @@ __device__ __forceinline__ std::uint32_t max_or_nan_bfloat16_pair(std::uint32_t 
 #endif
 }
 __device__ __forceinline__ std::uint32_t min_or_nan_bfloat16_pair(std::uint32_t a, std::uint32_t b) {
-#if SDP4BIT_HAS_BFLOAT16
+#if SDP4BIT_HAS_SM80
   std::uint32_t result;
   asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
   return result;
@@ -157,7 +157,7 @@ __device__ __forceinline__ std::uint32_t min_or_nan_bfloat16_pair(std::uint32_t 
 
 /// The largest of a whole warp's numbers.
 __device__ __forceinline__ std::uint32_t max_of_warp(std::uint32_t value) {
-#if SDP4BIT_HAS_BFLOAT16
+#if SDP4BIT_HAS_SM80
   return __reduce_max_sync(0xffffffffu, value);
 #else
 #pragma unroll
@@ -168,5 +168,7 @@ __device__ __forceinline__ std::uint32_t max_of_warp(std::uint32_t value) {
 }
 
 }  // namespace sdp4bit::instructions
+
+#undef SDP4BIT_HAS_SM80
 
 #endif

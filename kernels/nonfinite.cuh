@@ -19,9 +19,10 @@ __device__ __forceinline__ void count_sent_group(NonFiniteGroups* counters, floa
 }
 
 /// By every thread that decoded its block of a group; `nan`: some scale was. What else it takes is asked only
-/// then.
+/// then. `begin`: the block's first element, of the segment or of its tile, where groups begin too.
 __device__ __forceinline__ void count_received_group(NonFiniteGroups* counters, const SegmentLayout& layout,
                                                      std::size_t begin, bool nan) {
+  static_assert(kTile % kLargestGroup == 0);
   if (!nan) return;
   counters = kept(counters);
   if (counters != nullptr && begin >> layout.group_shift << layout.group_shift == begin)

@@ -77,7 +77,7 @@ struct alignas(16) NoiseStart {
   std::uint32_t first_x2;
   std::uint32_t second_x0, second_x2, second_x3;
 };
-/// The later rounds, which take the key alone.
+/// The rounds that NoiseStart is of; the later ones take the key alone.
 inline constexpr int kRoundsOfStart = 2;
 
 SDP4BIT_HOST_DEVICE NoiseStart noise_start(const PhiloxSchedule& key, std::uint64_t draw, MessageKind kind,
