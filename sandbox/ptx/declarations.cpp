@@ -198,6 +198,8 @@ std::vector<std::unique_ptr<Variable>> parse_variables(Lexer& lexer, Space space
     variable->space = space;
     variable->type = shape.type;
     variable->element_bytes = static_cast<std::uint32_t>(type_bytes(shape.type)) * shape.vector;
+    if (variable->element_bytes == 0)
+      lexer.fail("a variable of type ." + std::string(shape.type) + " has no place in memory");
     variable->align = shape.align ? shape.align : variable->element_bytes;
     std::uint64_t count = 1;
     bool open = false;

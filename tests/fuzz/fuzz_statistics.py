@@ -84,7 +84,7 @@ def main() -> int:
                     report.make_page([process], [], [], "title", 0)
             except (stats_files.BadFile, UserError) as error:
                 refused += 1
-                if len(str(error)) < 10 or "\n" in str(error):
+                if len(str(error)) < 10 or not str(error).isprintable():
                     raise SystemExit(f"input {inputs - 1} is refused with {str(error)!r}") from error
             except Exception:
                 print(f"input {inputs - 1}: {path.read_bytes()[:2000]!r}")

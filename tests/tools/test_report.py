@@ -184,6 +184,10 @@ class Report(unittest.TestCase):
                 with self.assertRaisesRegex(stats_files.BadFile, part):
                     stats_files.load_json(str(pathlib.Path(self.folder, name)))
 
+    def test_a_name_in_a_file_cannot_control_the_terminal(self):
+        result, _, _ = self.report(data.process(0), {**data.process(1), "reduce_scatter": {"x\ny\x1b": None}})
+        self.assertIn("rank1.json: reduce_scatter.x?y? is null", result.stderr)
+
     def test_only_broken_files_are_one_line(self):
         data.write(self.folder, ["{\n"])
         self.refuse(self.folder, parts=("rank0.json cannot be used: it ends in the middle (line 2)",))

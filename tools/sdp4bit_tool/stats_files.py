@@ -18,7 +18,11 @@ SAMPLE_KINDS = ("gradient_first_exchange", "gradient_between_nodes", "weight_dif
 
 
 class BadFile(Exception):
-    """Its text says what is wrong with one file; others may still be good."""
+    """Its text says in one line what is wrong with one file; others may still be good."""
+
+    def __init__(self, text: str) -> None:
+        # Names come from the file: they must neither begin a line of their own nor control the terminal.
+        super().__init__("".join(each if each.isprintable() else "?" for each in text))
 
 
 @dataclass
