@@ -74,7 +74,8 @@ std::vector<Actor> actors_of(const World& world, const Setting& setting) {
   for (std::uint32_t r = 0; r < world.ranks; ++r) {
     const Rank& rank = world.rank[r];
     const std::uint64_t ahead = scenario.orders ? scenario.ahead : 0;
-    if (!rank.is_over() && rank.groups_done <= least + ahead && !has_ended(rank, setting))
+    const bool waits = scenario.orders && rank.issued.size() >= scenario.queue;
+    if (!rank.is_over() && !waits && rank.groups_done <= least + ahead && !has_ended(rank, setting))
       actors.push_back({.kind = Actor::Kind::host, .rank = r});
   }
   // After a failure the program aborts everywhere, sooner or later.

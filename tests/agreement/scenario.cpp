@@ -191,6 +191,7 @@ const std::array kScenarios{
              .sizes = true,
              .orders = true,
              .ahead = 2,
+             .most_groups = 14,
              .quick_groups = 6},
     Scenario{.name = "vote_orders",
              .about = "... with votes",

@@ -50,6 +50,8 @@ struct Scenario {
   bool failures = false;       // a rank fails before any of its operations, or aborts at any time
   bool orders = false;         // every order of ranks, device and arrivals; else one
   std::uint8_t ahead = 1;      // groups that a rank may be ahead of another, with `orders`
+  std::uint8_t queue =
+      6;  // operations that it may be ahead of the device, likewise; else it would be for ever
   std::uint8_t most_classes = 64;
   std::uint32_t most_groups = 0;   // of a life; 0: it goes on for ever
   std::uint32_t quick_groups = 0;  // ... in the quick exploration
