@@ -47,9 +47,7 @@ class Training {
         sum_(kGradients * 4),
         shard_(kWeights * 2),
         weights_(Bytes(kWeights * 2 * ranks_, std::byte{0})) {}
-  ~Training() {
-    if (graph_) (void)cudaGraphExecDestroy(graph_);
-  }
+  ~Training() { drop_graph(); }
   Training(const Training&) = delete;
   Training& operator=(const Training&) = delete;
 
@@ -81,6 +79,11 @@ class Training {
     if (runs_.grouped) result = std::max(result, ncclGroupEnd());
     if (result != ncclSuccess || !runs_.replays || step < kFirstReplay) return result;
     return replay();
+  }
+
+  /// NCCL's abort waits for the graphs that hold its communicator.
+  void drop_graph() {
+    if (graph_) (void)cudaGraphExecDestroy(std::exchange(graph_, nullptr));
   }
 
   [[nodiscard]] Bytes output() const {
@@ -158,10 +161,10 @@ class Abortion {
     comm_ = comm;
   }
   void say_failed() { failed_run_.store(run_); }
-  /// Once for each run, whoever comes first.
+  /// Once for each run, by whoever comes first; the other one waits for its end.
   void abort() {
-    const std::lock_guard lock(mutex_);
-    if (comm_) (void)ncclCommAbort(std::exchange(comm_, nullptr));
+    const std::lock_guard under_way(aborting_);
+    if (const ncclComm_t comm = take()) (void)ncclCommAbort(comm);
   }
   [[nodiscard]] bool aborted() {
     const std::lock_guard lock(mutex_);
@@ -169,6 +172,10 @@ class Abortion {
   }
 
  private:
+  [[nodiscard]] ncclComm_t take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(comm_, nullptr);
+  }
   void watch() {
     while (!ends_.load()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -180,6 +187,7 @@ class Abortion {
   std::atomic<unsigned>& failed_run_;  // of all ranks
   std::atomic<unsigned> run_{0};
   std::atomic<bool> ends_{false};
+  std::mutex aborting_;
   std::mutex mutex_;
   ncclComm_t comm_ = nullptr;
   std::thread thread_{[this] { watch(); }};
@@ -240,10 +248,33 @@ struct Choice {
   std::uint64_t number = 0;
 };
 
+/// Which of one sender's transfers set entries of a ledger. Descriptions of calls (SDP4BIT_CHECK=1) are as
+/// large as records; a record follows what was gathered natively, and the first description comes before any.
+class Records {
+ public:
+  explicit Records(bool with_descriptions) : with_descriptions_(with_descriptions) {}
+
+  void see(Target target) {
+    if (target == Target::gathered) awaited_ = described_ || !with_descriptions_;
+    if (target != Target::record) return;
+    const bool is_record = awaited_ || !with_descriptions_;
+    count_ += is_record;
+    described_ = described_ || !is_record;
+    awaited_ = false;
+  }
+  /// Native gathers that were recorded before anybody had a ledger set none.
+  [[nodiscard]] bool set_entries() const { return count_ >= 4; }
+
+ private:
+  bool with_descriptions_;
+  bool described_ = false;  // a description came
+  bool awaited_ = false;    // a record comes next
+  unsigned count_ = 0;
+};
+
 /// Those that may be chosen: what NCCL moves for calls that are its own is its business, unless a ledger
 /// entry of this rank is made of it.
 std::vector<Choice> choices(const DamagedRuns& runs, int rank) {
-  constexpr std::uint64_t kRecordsBeforeLedger = 4;
   std::vector<sandboxNcclTransfer> noted(sandboxNcclGetTransfers(nullptr, 0));
   (void)sandboxNcclGetTransfers(noted.data(), noted.size());
   const auto place_in_node = [&](int of) {
@@ -251,14 +282,17 @@ std::vector<Choice> choices(const DamagedRuns& runs, int rank) {
                       runs.node_of.at(static_cast<std::size_t>(of)));
   };
   std::vector<Choice> all;
-  std::vector<std::uint64_t> of_sender(runs.node_of.size()), records_of_sender(runs.node_of.size());
+  std::vector<std::uint64_t> of_sender(runs.node_of.size());
+  const bool checks = std::any_of(runs.environment.begin(), runs.environment.end(),
+                                  [](const auto& variable) { return variable.first == "SDP4BIT_CHECK"; });
+  std::vector<Records> records(runs.node_of.size(), Records(checks));
   for (const sandboxNcclTransfer& transfer : noted) {
     const auto sender = static_cast<std::size_t>(transfer.sender);
     const Target target = target_of(transfer);
     const std::uint64_t number = ++of_sender.at(sender);
-    records_of_sender.at(sender) += target == Target::record;
+    records.at(sender).see(target);
     const bool held = runs.full_ledger || place_in_node(transfer.sender) == place_in_node(rank);
-    const bool is_set = held && records_of_sender.at(sender) >= kRecordsBeforeLedger;
+    const bool is_set = held && records.at(sender).set_entries();
     if (target == Target::gathered && !(is_set && runs.sets_entries)) continue;
     all.push_back({transfer, number});
   }
@@ -329,6 +363,7 @@ class Runner {
         if (result != ncclSuccess && !abortion_.aborted()) {
           failed = true;
           abortion_.say_failed();
+          training.drop_graph();
           abortion_.abort();
         }
         const bool whole = cudaStreamSynchronize(rank_.stream) == cudaSuccess && result == ncclSuccess &&
@@ -336,11 +371,13 @@ class Runner {
         if (whole && step < runs_.steps) {
           worst = std::max(worst, compare(training.output(), expected_[static_cast<std::size_t>(step)]));
         }
+        if (!whole) training.drop_graph();
         // 2 ends the run, 1 says that the damage is done.
         const int news = aside_.maximum(!whole ? 2 : mine && sandboxNcclDamaged() > damaged_before ? 1 : 0);
         damaged = damaged || news != 0;
         if (news == 2) break;
       }
+      training.drop_graph();
       abortion_.abort();
       (void)cudaStreamSynchronize(rank_.stream);
     }

@@ -73,7 +73,7 @@ void require_detection(DamagedRuns runs) {
 
 TEST_CASE("FlippedBits.EachEndsInAnErrorAndNeverInAnotherNumber") {
   for (DamagedRuns& runs : shapes()) {
-    runs.runs = 6;
+    runs.runs = 20;
     require_detection(runs);
   }
 }
