@@ -1,31 +1,24 @@
 // One AllGather behind the first call, read several calls later.
 #include "plugin/agreement.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <new>
-#include <thread>
 
+#include "plugin/agreed_memory.h"
 #include "plugin/all_gather.h"
-#include "plugin/boundary.h"
+#include "plugin/bounded_wait.h"
 #include "plugin/break_even.h"
 #include "plugin/driver.h"
-#include "plugin/first_number.h"
 #include "plugin/framework.h"
 #include "plugin/handshake.h"
 #include "plugin/log.h"
 #include "plugin/plan_text.h"
 #include "plugin/real_nccl.h"
 #include "plugin/reduce_scatter.h"
-#include "plugin/watchdog.h"
 
 namespace sdp4bit {
 namespace {
 
 constexpr std::size_t kRecord = sizeof(HandshakeRecord);
-constexpr std::size_t kHello = 16;  // bytes to each peer when connecting
-constexpr std::size_t kScratch = round_up(sizeof(DeviceWords), kMessageAlign);  // where they lie in `words`
 
 class HandshakeCall final : public SingleCall {
  public:
@@ -110,98 +103,6 @@ std::int64_t noise_rank(const CommState& comm) {
   return process < 0 || process >= (std::int64_t{1} << 23) ? -1 : process * kDevices + comm.device % kDevices;
 }
 
-void give_back_memory(CommState& comm) {
-  comm.stats.set_mirror(nullptr);
-  comm.stats->workspace_bytes.store(0);
-  comm.sampling.release();
-  comm.checksums.release();
-  comm.workspace.reset();
-  comm.words.reset();
-  comm.host_words.reset();
-  comm.health.release();
-}
-
-/// What kernels count from.
-DeviceCounters first_counters() {
-  const std::uint64_t first = first_number();
-  DeviceCounters counters;
-  counters.draws = first;
-  counters.gradients = counters.weights = {first, first};
-  for (SampleSums& sums : counters.samples) sums.samples = 2 * first;
-  return counters;
-}
-
-/// All that the handshake answers for; false, and nothing is kept, where a part of it cannot be had.
-bool allocate_memory(CommState& comm) {
-  comm.workspace = DeviceBuffer::try_allocate(config().workspace);
-  comm.words = DeviceBuffer::try_allocate(kScratch + kHello * (1 + comm.ranks));
-  comm.host_words = PinnedBuffer::try_allocate(sizeof(HostWords));
-  const bool health = comm.health.allocate(comm.ranks);
-  const bool checksums = !config().checksum || comm.checksums.allocate(comm.ranks);
-  if (comm.workspace && comm.words && comm.host_words && health && checksums) {
-    (new (comm.host_words.data()) HostWords)->counters = first_counters();
-    comm.stats.set_mirror(comm.counter_mirror().host, comm.checksum_counts());
-    comm.stats->workspace_bytes.store(comm.workspace.bytes());
-    comm.sampling.allocate(config().sample_error);
-    return true;
-  }
-  give_back_memory(comm);
-  return false;
-}
-
-/// Waits for what `enqueue`(stream) does. Not on the NULL stream: a stream of ours waits for nobody.
-template <typename Enqueue>
-void run_alone(Enqueue enqueue) {
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  const cudaError_t enqueued = enqueue(stream);
-  const cudaError_t done = cudaStreamSynchronize(stream);
-  (void)cudaStreamDestroy(stream);
-  check(enqueued);
-  check(done);
-}
-
-void zero(void* pointer, std::size_t bytes) {
-  run_alone([&](cudaStream_t stream) { return cudaMemsetAsync(pointer, 0, bytes, stream); });
-}
-
-/// Of memory that is zero already.
-void begin_counting(CommState& comm) {
-  if (first_number() == 0) return;
-  const DeviceCounters first = first_counters();
-  run_alone([&](cudaStream_t stream) {
-    return cudaMemcpyAsync(comm.counters(), &first, sizeof first, cudaMemcpyHostToDevice, stream);
-  });
-}
-
-template <typename Done>
-void poll(CommState& comm, const char* what, Done done, std::uint64_t call = 0) {
-  constexpr auto kLongest = std::chrono::minutes(30);  // longer than any framework's own timeout
-  const auto start = std::chrono::steady_clock::now();
-  const WatchedWait watched(what, comm.subject(), call);
-  for (unsigned round = 0;; ++round) {
-    ncclResult_t state = ncclSuccess;
-    {
-      const StayFromAbort stay(comm);
-      check(real_nccl().comm_get_async_error(comm.handle, &state));
-    }
-    check(state);
-    if (done(state)) return;
-    if (std::chrono::steady_clock::now() - start > kLongest) {
-      throw Error(
-          ncclSystemError,
-          std::string(what) +
-              " has not ended after 30 minutes: some rank is gone, or waits in another call; the logs of "
-              "the other ranks say where");
-    }
-    if (round < 64) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-  }
-}
-
 std::string describe(const CommState& comm) {
   return "communicator of " + std::to_string(comm.ranks) + " ranks" +
          (comm.origin.name.empty() ? "" : " \"" + comm.origin.name + "\"");
@@ -245,14 +146,7 @@ PhasedCall* start_handshake(CommState& comm, cudaStream_t stream) {
   handshake.device = DeviceBuffer(kRecord * (1 + comm.ranks));
   handshake.host = PinnedBuffer(kRecord * (1 + comm.ranks));
   if (options.check && comm.blocking) handshake.vote = std::make_unique<CheckVote>(comm);
-  if (comm.workspace) {
-    // An abort ends exchanges with nothing received, and the kernels behind them still run.
-    zero(comm.workspace.data(), comm.workspace.bytes());
-    zero(comm.words.data(), comm.words.bytes());
-    begin_counting(comm);
-    zero(comm.health.memory().data(), comm.health.memory().bytes());
-    if (comm.checksums.on()) zero(comm.checksums.memory().data(), comm.checksums.memory().bytes());
-  }
+  if (comm.workspace) initialize_memory(comm);
   const HandshakeRecord record = make_record(options, bits, noise_rank(comm));
   std::memcpy(handshake.host.data(), &record, sizeof record);
   handshake.call = std::make_unique<HandshakeCall>(comm, handshake, stream);
@@ -318,21 +212,6 @@ PhasedCall* start_connecting(CommState& comm, cudaStream_t stream) {
   comm.connecting = std::make_unique<ConnectingCall>(comm, stream);
   comm.connected = true;
   return comm.connecting.get();
-}
-
-void wait_bounded(CommState& comm, const Event& event, const char* what, std::uint64_t call) {
-  if (!event.recorded()) throw Error(ncclInternalError, std::string(what) + " was never begun");
-  poll(
-      comm, what, [&](ncclResult_t) { return event.finished(); }, call);
-}
-
-void wait_bounded(CommState& comm, const std::function<bool()>& reached, const char* what) {
-  poll(comm, what, [&](ncclResult_t) { return reached(); });
-}
-
-void wait_ready(CommState& comm) {
-  poll(comm, "a communicator that does not block",
-       [](ncclResult_t state) { return state != ncclInProgress; });
 }
 
 }  // namespace sdp4bit

@@ -3,7 +3,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <functional>
 #include <memory>
 
 #include "plugin/check_vote.h"
@@ -31,13 +30,5 @@ void read_handshake(CommState& comm);
 /// Once after an agreement, before any other call: uploads the tables, and opens the connections to all
 /// peers. The call returned belongs to comm.connecting.
 [[nodiscard]] PhasedCall* start_connecting(CommState& comm, cudaStream_t stream);
-
-/// Sleeps until the event is reached. Throws when the communicator failed or was aborted, or after a very
-/// long time. `call`: its number, for the watchdog; 0: none.
-void wait_bounded(CommState& comm, const Event& event, const char* what, std::uint64_t call = 0);
-/// The same for what a kernel writes to pinned memory.
-void wait_bounded(CommState& comm, const std::function<bool()>& reached, const char* what);
-/// Sleeps until a communicator that does not block is ready.
-void wait_ready(CommState& comm);
 
 }  // namespace sdp4bit

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "plugin/agreement.h"
+#include "plugin/bounded_wait.h"
 #include "plugin/comm_state.h"
 #include "plugin/real_nccl.h"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "plugin/agreement.h"
+#include "plugin/bounded_wait.h"
 #include "plugin/comm_state.h"
 #include "plugin/error.h"
 #include "plugin/first_number.h"

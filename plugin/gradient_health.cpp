@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "plugin/agreement.h"
+#include "plugin/bounded_wait.h"
 #include "plugin/comm_state.h"
 #include "plugin/first_number.h"
 #include "plugin/log.h"
@@ -20,15 +20,15 @@ std::size_t record_bytes() {
   return config().checksum ? 2 * sizeof(HealthRecord) : sizeof(HealthRecord);
 }
 
-void warn(const HealthWords& words, std::size_t count) {
+void warn(const HealthWords& words, std::size_t count, std::uint32_t ranks) {
   static Once once;
   if (!once.first()) return;
   log_warn(
-      "ReduceScatter of %zu elements: %u ranks give gradients that look like garbage (rank %u: %u of %u "
+      "ReduceScatter of %zu elements: gradients of %u of %u ranks look like garbage (rank %u: %u of %u "
       "groups are not finite, and the largest is 2^%u times the usual one). A framework that pads gradients "
       "with memory it never wrote does this, as DeepSpeed's ZeRO-3; it ruins the gradients next to it. "
       "SDP4BIT_FRAMEWORK=deepspeed or SDP4BIT_COLLECTIVES=all_gather leaves gradients to NCCL",
-      count, words.unhealthy_ranks, words.first_rank, words.first.not_finite, words.first.groups,
+      count, words.unhealthy_ranks, ranks, words.first_rank, words.first.not_finite, words.first.groups,
       words.first.largest - words.first.median);
 }
 
@@ -148,7 +148,7 @@ bool GradientHealth::is_native(CommState& comm, std::size_t count, ncclDataType_
         "what an earlier ReduceScatter's gradients looked like");
     comm.check_usable();  // words of records that did not arrive whole: this rank would decide alone
     one->record_epoch = 0;
-    if (said.unhealthy_ranks != 0) warn(said, count);
+    if (said.unhealthy_ranks != 0) warn(said, count, ranks_);
     if (one->schedule.hear(one->calls, said.unhealthy_ranks != 0)) {
       log_info(
           "ReduceScatter of %zu elements: three looks in a row found garbage; it stays with NCCL for now",

@@ -103,7 +103,10 @@ class Group {
   template <typename PassOn>
   ncclResult_t take(Recorded call, const CallFacts& facts, const PassOn& pass_on);
   template <typename EndNatives>
-  ncclResult_t finish_outermost(const EndNatives& end_natives);
+  ncclResult_t finish_outermost(const EndNatives& end_natives) {
+    const Clearing clearing(*this, true);
+    return finish_after(end_natives());
+  }
   /// With this operator, where it is a ReduceScatter.
   static ncclResult_t pass_on(const Recorded& call, ncclRedOp_t op);
   static void count(const Recorded& call);

@@ -5,6 +5,7 @@
 
 #include "plugin/agreement.h"
 #include "plugin/boundary.h"
+#include "plugin/bounded_wait.h"
 #include "plugin/call_description.h"
 #include "plugin/check_vote.h"
 #include "plugin/group.h"

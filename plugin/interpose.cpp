@@ -1,17 +1,18 @@
 // Every function that the program calls here instead of in NCCL. The map of the code:
 //
 // clang-format off
-//   a call       boundary.h (exceptions) -> group.cpp (is it ours?), policy.cpp (the rules) -> group_end.cpp (when it runs)
+//   a call       boundary.h (exceptions) -> group_call.cpp (is it ours?), policy.cpp (the rules) -> group_end.cpp (when it runs)
 //   a gradient   reduce_scatter.cpp; what lies where: gradient_layout.cpp
 //   a weight     all_gather.cpp (decides) -> weight_record.cpp, weight_difference.cpp or weight_vote.cpp (do);
 //                weight_class.cpp (the kind of a call), ledger.cpp (what was sent before), weight_layout.cpp
 //   both         phased_call.h, run by lockstep.cpp; kernels are behind kernels/launch.h and launch_weight.h
-//   agreement    handshake.cpp (what ranks say, and the verdict), agreement.cpp (how they hear it), topology.cpp
+//   agreement    handshake.cpp (what ranks say, and the verdict), agreement.cpp (how they hear it), topology.cpp,
+//                agreed_memory.cpp (what it needs), bounded_wait.cpp
 //   checking     call_description.cpp (what ranks compare), check_vote.cpp (how)
 //   state        comm_state.cpp (a communicator's), creation.cpp (where it came from), cuda_raii.h (its memory)
 //   NCCL itself  real_nccl.cpp (its copies), route.cpp (which copy a call is for), loaded_object.cpp (ELF)
 //   coming late  late_binding.cpp (takes calls that are bound already), doors/ (what NCCL loads)
-//   around it    options.cpp (what the user sets), log.cpp, stats.cpp, watchdog.cpp
+//   around it    option_table.cpp (what a user can set), options.cpp (what is), log.cpp, stats.cpp, watchdog.cpp
 // clang-format on
 //
 // Signatures are checked by the compiler against nccl.h. exports.map lists the same names.

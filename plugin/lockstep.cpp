@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "plugin/agreement.h"
 #include "plugin/boundary.h"
+#include "plugin/bounded_wait.h"
 #include "plugin/comm_state.h"
 #include "plugin/ranges.h"
 #include "plugin/real_nccl.h"

@@ -22,12 +22,13 @@ struct LoggedLines {
 };
 [[nodiscard]] LoggedLines logged_lines() noexcept;
 
-/// Whom this thread's lines are about; -1 leaves it out.
+/// Whom lines are about; -1 leaves it out.
 struct LogSubject {
   int rank = -1;
   int device = -1;
 };
 inline thread_local LogSubject log_subject;
+/// This thread's lines are about `subject` while it lives.
 class LogScope {
  public:
   explicit LogScope(LogSubject subject) noexcept : before_(log_subject) { log_subject = subject; }

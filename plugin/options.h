@@ -173,8 +173,7 @@ inline const Config& config() {
   return known ? *known : read_config();
 }
 
-/// Another variable of the environment (WORLD_SIZE, NCCL_HOSTID, ...), "" if not set: only options.cpp asks
-/// it.
+/// Another variable of the environment (WORLD_SIZE, NCCL_HOSTID, ...), "" if not set.
 [[nodiscard]] std::string environment_text(const char* name);
 /// All of it, as NAME=value.
 [[nodiscard]] std::vector<std::string> environment_variables();

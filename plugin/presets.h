@@ -7,6 +7,8 @@
 
 namespace sdp4bit {
 
+inline constexpr const char* kPresetName = "SDP4BIT_PRESET";
+
 /// Gives those six variables the values of a preset; all others stay.
 void apply_preset(Preset preset, Config& config);
 

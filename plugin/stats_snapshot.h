@@ -67,6 +67,12 @@ struct Snapshot {
   std::vector<CommCounts> communicators;  // in order of first use; `merged` ones first
   CommCounts total;                       // without classes and identity
 };
+/// What the registry reads under its lock: counters now, and what kernels wrote before their memory goes.
+[[nodiscard]] FunctionCounts counts_of(const FunctionStats& stats);
+[[nodiscard]] CommCounts counts_of(const CommStats& stats);
+[[nodiscard]] DeviceCounters read_mirror(const DeviceCounters& mirror);
+[[nodiscard]] FunctionChecksums read_mirror(const FunctionChecksums& mirror);
+
 [[nodiscard]] Snapshot take_snapshot();
 [[nodiscard]] CommCounts snapshot_of(const OpenStats& stats);
 

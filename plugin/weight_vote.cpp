@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "plugin/agreement.h"
+#include "plugin/bounded_wait.h"
 #include "plugin/comm_state.h"
 #include "plugin/real_nccl.h"
 #include "plugin/weight_checksums.h"

@@ -116,7 +116,8 @@ if find_python torch matplotlib || { (set_up_python torch matplotlib 2>"$python_
   "$python" "$source_dir/scripts/training" --demo --fresh --build "$build_dir" ||
     give_up "the training" "the program said the lines above" "if the source is unchanged, report them"
 else
-  echo "Left out: it needs a python3 with torch and matplotlib (Debian: python3-torch, python3-matplotlib), which could not be had here; why is in ${python_log#"$source_dir/"}."
+  echo "Left out: it needs a python3 with torch and matplotlib (Debian: python3-torch, python3-matplotlib), which could not"
+  echo "be had here; why is in ${python_log#"$source_dir/"}."
 fi
 
 echo

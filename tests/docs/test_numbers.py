@@ -22,7 +22,7 @@ FACTS = (
     ("plugin/health_schedule.h", r"kFirstPause = (\d+);", "docs/agreement.md", "native for {:,} calls"),
     ("plugin/health_schedule.h", r"kFirstPause = (\d+);", "docs/log.md", "tried again after {:,} calls"),
     ("plugin/all_gather.cpp", r"kMostClasses = (\d+);", "docs/agreement.md", "are a **class** ({} at most)"),
-    ("plugin/agreement.cpp", r"minutes\((\d+)\)", "docs/agreement.md", "ends after {} minutes"),
+    ("plugin/bounded_wait.cpp", r"minutes\((\d+)\)", "docs/agreement.md", "ends after {} minutes"),
     ("plugin/options.h", r"watchdog = (\d+);", "docs/log.md", "`SDP4BIT_WATCHDOG` seconds ({})"),
     ("plugin/options.h", r"workspace = (\d+) << 20", "docs/choosing_settings.md", "`SDP4BIT_WORKSPACE`, {} MiB"),
     ("plugin/options.h", r"percent = (\d+);", "docs/choosing_settings.md", "`SDP4BIT_WEIGHT_MEMORY` is {} %"),

@@ -91,7 +91,7 @@ def chosen_values(arguments: argparse.Namespace) -> Dict[str, str]:
         if value is None:
             continue
         if not library.accepts(option.name, value):
-            raise UserError(f'{option.flag} "{value}" is refused: accepted are {option.accepted}')
+            raise UserError(f'{option.flag} "{value}" is refused; accepted: {option.accepted}')
         chosen[option.name] = os.path.abspath(value) if option.name in FILES and value else value
         check_folder(f"{option.flag} {value}", option.name, chosen[option.name])
     for option in table:

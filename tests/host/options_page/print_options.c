@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char* const head =
-    "<!-- Made by `cmake --build build/dev --target options_page` from the table in plugin/options.cpp. A "
+    "<!-- Made by `cmake --build build/dev --target options_page` from plugin/option_table.cpp. A "
     "test compares. -->\n"
     "\n"
     "# Options\n"

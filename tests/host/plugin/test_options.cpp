@@ -55,7 +55,23 @@ TEST_CASE("Options.ALongValueLeavesRoomForWhatIsAccepted") {
   const ParsedConfig parsed = parse("SDP4BIT_SEED=" + std::string(3000, 'x'));
   REQUIRE(parsed.complaints.size() == 1);
   CHECK(parsed.complaints[0].size() < 500);
-  CHECK(parsed.complaints[0].find("x...\" is refused: accepted are a number") != std::string::npos);
+  CHECK(parsed.complaints[0].find("x...\" is refused; accepted: a number") != std::string::npos);
+}
+
+TEST_CASE("Options.OneFileIsNotWrittenByTwo") {
+  const auto both = [](const char* stats, const char* metrics) {
+    const std::array environment{stats, metrics};
+    return parse_config(environment);
+  };
+  const ParsedConfig same = both("SDP4BIT_METRICS=/tmp/%r", "SDP4BIT_STATS=/tmp/%r");
+  REQUIRE(same.complaints.size() == 1);
+  CHECK(same.complaints[0].find("SDP4BIT_METRICS names the file of SDP4BIT_STATS") == 0);
+  CHECK(same.config.stats == "/tmp/%r");
+  CHECK(same.config.metrics.empty());
+  for (std::size_t i = 0; i < option_table().size(); ++i) {
+    CHECK(same.given[i].is_refused == (std::string(option_table()[i].name) == "SDP4BIT_METRICS"));
+  }
+  CHECK(both("SDP4BIT_METRICS=/tmp/a", "SDP4BIT_STATS=/tmp/b").complaints.empty());
 }
 
 TEST_CASE("Options.BytesTakeSuffixesAndRefuseOverflow") {
