@@ -19,13 +19,20 @@ case ${1:-} in
   -h | --help) sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
 home=${CUDA12_HOME:-}
+given=()
 given_nccl=
 for argument; do
-  case $argument in -DNCCL_INCLUDE_DIR[=:]* | NCCL_INCLUDE_DIR[=:]*) given_nccl=yes ;; esac
+  case $argument in
+    -DNCCL_INCLUDE_DIR[=:]* | NCCL_INCLUDE_DIR[=:]*)
+      given_nccl=yes
+      argument=${argument%%=*}=$(realpath -ms -- "${argument#*=}")  # cmake runs in another folder
+      ;;
+  esac
+  given+=("$argument")
 done
 nccl=
 if [[ -n $home ]]; then
-  home=$(realpath -ms -- "$home")  # cmake runs in another folder
+  home=$(realpath -ms -- "$home")  # likewise
   version=$(nvcc_version "$home/bin/nvcc" || true)
   [[ $version == 12.* ]] ||
     give_up "CUDA12_HOME=$home" "its bin/nvcc says ${version:-nothing}, not 12" "name the folder of a CUDA 12"
@@ -41,7 +48,7 @@ else
   nccl=$home/nccl
 fi
 # The caller's own comes behind, and cmake takes the last.
-arguments=("-DCMAKE_CUDA_COMPILER:FILEPATH=$home/bin/nvcc" ${nccl:+"-DNCCL_INCLUDE_DIR=$nccl"} "$@")
+arguments=("-DCMAKE_CUDA_COMPILER:FILEPATH=$home/bin/nvcc" ${nccl:+"-DNCCL_INCLUDE_DIR=$nccl"} "${given[@]}")
 
 build_dir=$source_dir/build/cuda12
 say "configuring (preset cuda12) with $home/bin/nvcc"
