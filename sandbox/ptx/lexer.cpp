@@ -143,6 +143,7 @@ void Lexer::advance() {
 }
 
 Token Lexer::next() {
+  if (token_.kind == Token::Kind::end) fail("the text ends too early");
   Token taken = token_;
   advance();
   return taken;

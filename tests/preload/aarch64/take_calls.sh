@@ -19,7 +19,7 @@ flags=(-std=c++20 -O1 -fPIC -fvisibility=hidden '-DSDP4BIT_VERSION="test"'
 
 # A few entries instead of all: the real ones need CUDA, and how calls come to them is what is tested.
 $compiler "${flags[@]}" -shared -o libsdp4bit.so -Wl,-soname,libsdp4bit.so -Wl,-z,defs -Wl,-z,nodelete \
-  "$here/entries.cpp" "$source_dir"/plugin/{late_binding,loaded_object,real_nccl,log,error,options,option_values,presets}.cpp -ldl
+  "$here/entries.cpp" "$source_dir"/plugin/{late_binding,loaded_object,real_nccl,log,error,options,option_table,option_values,presets}.cpp -ldl
 $compiler "${flags[@]}" -shared -o libnccl.so.2 -Wl,-soname,libnccl.so.2 "$here/stand_in.cpp"
 $compiler "${flags[@]}" -shared -o libnccl-net-sdp4bit.so "$source_dir/plugin/doors/net.cpp" \
   ./libsdp4bit.so -Wl,-rpath,"\$ORIGIN"
