@@ -2,6 +2,7 @@
 //
 // clang-format off
 //   a call       boundary.h (exceptions) -> group_call.cpp (is it ours?), policy.cpp (the rules) -> group_end.cpp (when it runs)
+//   a group      group.cpp (how it begins and ends for its thread)
 //   a gradient   reduce_scatter.cpp; what lies where: gradient_layout.cpp
 //   a weight     all_gather.cpp (decides) -> weight_record.cpp, weight_difference.cpp or weight_vote.cpp (do);
 //                weight_class.cpp (the kind of a call), ledger.cpp (what was sent before), weight_layout.cpp

@@ -73,7 +73,7 @@ constexpr Option preset_row() {
   return option;
 }
 
-const std::array kTable{
+constexpr std::array kTable{
     row<&Config::enable, parse_switch, print_switch>("SDP4BIT_ENABLE", "0, 1", kWire,
                                                      "0: every call goes to NCCL untouched"),
     row<&Config::collectives, parse_collectives, print_collectives>(

@@ -150,7 +150,7 @@ struct Option {
 /// What the environment says of one variable.
 struct GivenValue {
   bool is_set = false;
-  bool is_refused = false;  // the text is no value: the default, or the preset's, is in force
+  bool is_refused = false;  // the text was not taken: the default, or the preset's, is in force
   std::string text{};
 };
 

@@ -1,4 +1,4 @@
-// The registry of counters.
+// The registry of counters, and snapshots of it.
 #include "plugin/stats.h"
 
 #include <algorithm>

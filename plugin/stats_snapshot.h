@@ -67,7 +67,9 @@ struct Snapshot {
   std::vector<CommCounts> communicators;  // in order of first use; `merged` ones first
   CommCounts total;                       // without classes and identity
 };
-/// What the registry reads under its lock: counters now, and what kernels wrote before their memory goes.
+
+/// Counters now, and what kernels wrote, before its memory goes. Of a communicator: requires the registry's
+/// lock.
 [[nodiscard]] FunctionCounts counts_of(const FunctionStats& stats);
 [[nodiscard]] CommCounts counts_of(const CommStats& stats);
 [[nodiscard]] DeviceCounters read_mirror(const DeviceCounters& mirror);

@@ -23,7 +23,7 @@ given=()
 given_nccl=
 for argument; do
   case $argument in
-    -DNCCL_INCLUDE_DIR[=:]* | NCCL_INCLUDE_DIR[=:]*)
+    -DNCCL_INCLUDE_DIR=?* | -DNCCL_INCLUDE_DIR:*=?* | NCCL_INCLUDE_DIR=?* | NCCL_INCLUDE_DIR:*=?*)
       given_nccl=yes
       argument=${argument%%=*}=$(realpath -ms -- "${argument#*=}")  # cmake runs in another folder
       ;;

@@ -41,7 +41,7 @@ typedef struct {
   const char* help;
   const char* value; /* in force in this process */
   const char* given; /* the environment's text, NULL where it has none */
-  int is_refused;    /* the environment's text is no value, so the default, or the preset's, is in force */
+  int is_refused;    /* the environment's text was not taken, so the default, or the preset's, is in force */
   int shapes_wire;   /* must be equal on all ranks */
 } sdp4bitOption;
 /* The `index`-th option, in the order of documentation; -1 behind the last. Nothing is logged. */

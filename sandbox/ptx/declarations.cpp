@@ -1,6 +1,7 @@
 // Variables, parameters and initializers.
 #include "sandbox/ptx/declarations.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace sandbox::ptx {
@@ -198,9 +199,8 @@ std::vector<std::unique_ptr<Variable>> parse_variables(Lexer& lexer, Space space
     variable->space = space;
     variable->type = shape.type;
     variable->element_bytes = static_cast<std::uint32_t>(type_bytes(shape.type)) * shape.vector;
-    if (variable->element_bytes == 0)
-      lexer.fail("a variable of type ." + std::string(shape.type) + " has no place in memory");
-    variable->align = shape.align ? shape.align : variable->element_bytes;
+    // Of a predicate, which device functions take in a register, that is no byte.
+    variable->align = shape.align ? shape.align : std::max(variable->element_bytes, 1u);
     std::uint64_t count = 1;
     bool open = false;
     while (lexer.accept('[')) {

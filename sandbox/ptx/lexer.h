@@ -23,6 +23,7 @@ class Lexer {
   explicit Lexer(std::string_view text, std::uint32_t first_line = 1);
 
   const Token& peek() const { return token_; }
+  /// Takes the next one; behind the last it throws.
   Token next();
   /// Takes the next token if it is that sign.
   bool accept(char sign);

@@ -57,12 +57,10 @@ has() { grep -qxF -- "$1" asked || fail "cmake is not given $1: $(cat asked)"; }
 script() { CUDA12_HOME=home PATH=$folder/bin:$PATH bash tree/scripts/cuda12.sh "$@" >said 2>&1; }
 script -DNCCL_INCLUDE_DIR=/of/the/caller || fail "with -DNCCL_INCLUDE_DIR it gives up: $(cat said)"
 has "-DNCCL_INCLUDE_DIR=/of/the/caller"
+has "-DCMAKE_CUDA_COMPILER:FILEPATH=$folder/home/bin/nvcc"
 rm asked
 script -DNCCL_INCLUDE_DIR:PATH=home/include || fail "with a relative NCCL_INCLUDE_DIR it gives up: $(cat said)"
 has "-DNCCL_INCLUDE_DIR:PATH=$folder/home/include"
-rm asked
-script -DNCCL_INCLUDE_DIR=/of/the/caller || fail "with -DNCCL_INCLUDE_DIR it gives up: $(cat said)"
-has "-DCMAKE_CUDA_COMPILER:FILEPATH=$folder/home/bin/nvcc"
 touch home/include/nccl.h
 rm asked
 script || fail "an nccl.h without nccl_device is refused: $(cat said)"

@@ -52,7 +52,7 @@ class Options(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertEqual([row["origin"] for row in answer["options"] if row["name"] == "SDP4BIT_SEED"], ["refused"])
         refused, unknown = answer["complaints"]
-        for part in ("SDP4BIT_SEED", '"4bits"', "a number", '"1" is in force'):
+        for part in ("SDP4BIT_SEED", '"4bits"', "a number", 'in force is "1"'):
             self.assertIn(part, refused)
         self.assertIn("SDP4BIT_MINBYTES", unknown)
         self.assertIn("the nearest is SDP4BIT_MIN_BYTES", unknown)

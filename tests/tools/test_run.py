@@ -48,6 +48,15 @@ class Refusals(unittest.TestCase):
         self.assert_refused(run("--", "true", variables={"SDP4BIT_SEED": "x"}), "SDP4BIT_SEED", "a number")
         self.assertEqual(run("--seed", "3", "-q", "--", "true", variables={"SDP4BIT_SEED": "x"}).returncode, 0)
 
+    def test_two_files_are_two(self):
+        same = {"SDP4BIT_STATS": "/tmp/%p", "SDP4BIT_METRICS": "/tmp/%p"}
+        refused = "SDP4BIT_STATS and SDP4BIT_METRICS both name /tmp/%p"
+        self.assert_refused(run("--stats", "/tmp/%p", "--metrics", "/tmp/%p", "--", "true"), refused)
+        self.assert_refused(run("--stats", "/tmp/%p", "--", "true", variables={"SDP4BIT_METRICS": "/tmp/%p"}), refused)
+        self.assert_refused(run("--", "true", variables=same), refused)
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(run("--stats", f"{folder}/%p", "-q", "--", "true", variables=same).returncode, 0)
+
     def test_a_command_is_needed_and_must_be_there(self):
         self.assert_refused(run("--seed", "1"), "no command")
         self.assert_refused(run("--"), "no command")

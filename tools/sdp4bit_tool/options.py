@@ -34,7 +34,7 @@ def origin(option: Option) -> str:
 
 def complaints(options: Sequence[Option]) -> List[str]:
     """What is wrong with the SDP4BIT_* variables of this process, one line each."""
-    found = [f'{option.name}="{option.given}" is refused, so "{option.value}" is in force: accepted: {option.accepted}'
+    found = [f'{option.name}="{option.given}" is refused; accepted: {option.accepted}; in force is "{option.value}"'
              for option in options if option.is_refused]
     names = [option.name for option in options]
     for name in sorted(os.environ):

@@ -98,8 +98,12 @@ def chosen_values(arguments: argparse.Namespace) -> Dict[str, str]:
         if option.name not in chosen:
             given = os.environ.get(option.name, "")
             check_folder(f"in the environment: {option.name}={given}", option.name, given)
+    paths = {name: chosen.get(name) or os.environ.get(name, "") for name in FILES}
+    if len({os.path.abspath(path) for path in paths.values() if path}) < sum(map(bool, paths.values())):
+        raise UserError(f"{' and '.join(paths)} both name {paths[FILES[0]]}: one file holds one of the two; give each its own")
+    settled = [*chosen, *(name for name in FILES if paths[name])]  # of two equal paths the library refuses one
     for line in complaints(table):
-        if not any(line.startswith(f"{name}=") for name in chosen):
+        if not any(line.startswith(f"{name}=") for name in settled):
             raise UserError(f"in the environment: {line}; correct or unset it")
     return chosen
 

@@ -162,25 +162,26 @@ class Abortion {
   }
   void say_failed() { failed_run_.store(run_); }
   /// Once for each run, by whoever comes first; the other one waits for its end.
-  void abort() {
-    const std::lock_guard under_way(aborting_);
-    if (const ncclComm_t comm = take()) (void)ncclCommAbort(comm);
-  }
+  void abort() { abort(run_.load()); }
   [[nodiscard]] bool aborted() {
     const std::lock_guard lock(mutex_);
     return comm_ == nullptr;
   }
 
  private:
-  [[nodiscard]] ncclComm_t take() {
+  void abort(unsigned run) {
+    const std::lock_guard under_way(aborting_);
+    if (const ncclComm_t comm = take(run)) (void)ncclCommAbort(comm);
+  }
+  /// The next run's communicator has done nothing.
+  [[nodiscard]] ncclComm_t take(unsigned run) {
     const std::lock_guard lock(mutex_);
-    return std::exchange(comm_, nullptr);
+    return run == run_.load() ? std::exchange(comm_, nullptr) : nullptr;
   }
   void watch() {
     while (!ends_.load()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      const unsigned failed = failed_run_.load();
-      if (failed != 0 && failed == run_.load()) abort();
+      if (const unsigned failed = failed_run_.load(); failed != 0) abort(failed);
     }
   }
 
