@@ -2,6 +2,7 @@
 #include "plugin/options.h"
 
 #include <sys/auxv.h>
+#include <unistd.h>  // environ
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,8 +10,6 @@
 
 #include "plugin/option_values.h"
 #include "plugin/presets.h"
-
-extern "C" char** environ;
 
 namespace sdp4bit {
 namespace {
